@@ -1,4 +1,4 @@
-// Who holds a server's connections: strangers make room for each other, and never for what is known.
+// The bounds on a server's connections. Strangers' connections are closed for other strangers, never for known callers.
 #include "daemon/net/connection_table.hpp"
 
 #include "tests/unit/net_raw.hpp"
@@ -27,7 +27,7 @@ ConnectionLimits small() {
 }
 const ConnectionTable::Clock::time_point noon{};
 
-// Admits who sends "Authorization: NAME"; everybody else is refused.
+// Admits a request with "Authorization: NAME" as NAME, and refuses all others.
 net::Admission by_name(const net::Request& head) {
     const std::string name = head.header("authorization");
     if (name.empty()) return {.refusal = net::Response{.status = 401, .body = "who are you?"}};
@@ -54,10 +54,10 @@ TEST_CASE("an address with all its connections gives up its oldest one for a new
     for (int i = 0; i < 5; ++i) numbers.push_back(table.enter("a", [&closed, i] { closed.push_back(i); }));
     CHECK(closed == std::vector{0, 1});
     CHECK(table.strangers() == 3);
-    CHECK(!table.belongs_to(numbers[0], "ana"));  // it was closed
+    CHECK(!table.belongs_to(numbers[0], "ana"));  // a closed connection does not become known
     table.enter("b", [] {});
     CHECK(closed.size() == 2);
-    table.enter("c", [] {});  // all strangers together have four: the address with the most gives one
+    table.enter("c", [] {});  // all strangers together may have four: the address with the most connections loses one
     CHECK(closed == std::vector{0, 1, 2});
 }
 
@@ -67,8 +67,8 @@ TEST_CASE("of addresses with equally many connections the oldest connection goes
     const auto enter = [&](const std::string& address, int i) {
         return table.enter(address, [&closed, i] { closed.push_back(i); });
     };
-    for (int i = 0; i < 4; ++i) enter("198.51.100." + std::to_string(i + 1), i);  // all that strangers may have
-    const auto honest = enter("10.0.0.5", 4);                                     // sorts before the others
+    for (int i = 0; i < 4; ++i) enter("198.51.100." + std::to_string(i + 1), i);  // the strangers' bound is reached
+    const auto honest = enter("10.0.0.5", 4);                                     // sorts before the other addresses
     for (int i = 5; i < 8; ++i) enter("203.0.113." + std::to_string(i), i);
     CHECK(closed == std::vector{0, 1, 2, 3});
     CHECK(table.belongs_to(honest, "node n1"));
@@ -80,7 +80,7 @@ TEST_CASE("the addresses of one IPv6 network count as one") {
     const auto enter = [&](const std::string& address) { return table.enter(address, [&closed] { ++closed; }); };
     const auto first = enter("2001:db8:1:2::1");
     for (const char* other : {"2001:db8:1:2:ffff::2", "2001:db8:1:2::3", "2001:db8:1:2:0:1::"}) enter(other);
-    CHECK(closed == 1);  // three of one party
+    CHECK(closed == 1);  // one party may have three
     CHECK(!table.belongs_to(first, "ana"));
     enter("2001:db8:1:3::1");
     CHECK(closed == 1);
@@ -96,7 +96,7 @@ TEST_CASE("users share a part of the room of what is known; nodes and admins hav
     };
     for (const bool fits : {true, true, false}) CHECK(belongs("user ana", net::Room::shared) == fits);
     CHECK(belongs("user ben", net::Room::shared));
-    CHECK(!belongs("user cat", net::Room::shared));  // three are shared
+    CHECK(!belongs("user cat", net::Room::shared));  // three connections are shared
     CHECK(belongs("node n1", net::Room::reserved));
     CHECK(!belongs("admin", net::Room::reserved));  // four in all
     const ConnectionLimits of = ConnectionLimits::of(8'192);
@@ -115,7 +115,7 @@ TEST_CASE("what is known is never closed for strangers, and takes none of their 
     CHECK(table.strangers() == 3);
     CHECK(table.belongs_to(table.enter("a", [] {}), "ana"));
     const auto third = table.enter("a", [] {});
-    CHECK(!table.belongs_to(third, "ana"));  // she has two
+    CHECK(!table.belongs_to(third, "ana"));  // ana may have two
     CHECK(table.belongs_to(third, "ben"));
     table.leave(known);
     CHECK(table.belongs_to(table.enter("a", [] {}), "ana"));
@@ -145,7 +145,7 @@ TEST_CASE("bytes that were read are held by the address or the caller, until the
     CHECK(!table.may_hold(two, 1'000));
     table.release_bytes(one);
     CHECK(table.may_hold(two, 10'000));
-    REQUIRE(table.belongs_to(two, "ana"));  // the address has its bytes back
+    REQUIRE(table.belongs_to(two, "ana"));  // the address gets its bytes back
     CHECK(table.may_hold(one, 14'000));
     CHECK(table.may_hold(two, 104'096));
     CHECK(!table.may_hold(two, 1));
@@ -169,7 +169,7 @@ TEST_CASE("idle strangers do not keep a caller out") {
 TEST_CASE("nothing of a stranger's body is read") {
     TestServer server(echo, asking(64));
     RawTls stranger(server.server->port());
-    stranger.say(post("", 10u << 20));  // none of it follows
+    stranger.say(post("", 10u << 20));  // the body is not sent
     CHECK(stranger.read_all().starts_with("HTTP/1.1 401 "));
     CHECK(server.requests == 0);
 }

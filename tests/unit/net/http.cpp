@@ -133,7 +133,7 @@ TEST_CASE("a hundred megabytes go up and down through files, with memory bounded
     if (!get) FAIL(get.error().message);
     CHECK(get->file == back.string());
     CHECK(same_files(original, back));
-    // The address sanitizer keeps freed memory back for a while.
+    // The address sanitizer delays the release of freed memory.
     CHECK((with_address_sanitizer || resident_peak_kib() - before < 24u << 10));
 }
 

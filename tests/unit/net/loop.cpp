@@ -1,4 +1,4 @@
-// The loop: order, timers, descriptors, signals and blocking work.
+// The event loop: order, timers, descriptors, signals and blocking work.
 #include "daemon/net/loop/loop.hpp"
 
 #include <fcntl.h>
@@ -23,7 +23,7 @@ namespace {
 
 constexpr int deadline_ms = 60'000;
 
-// Runs the loop until something calls stop(); a test that hangs fails instead.
+// Runs the loop until stop() is called. Fails the test at a deadline.
 void run_bounded(Loop& loop) {
     bool late = false;
     auto timer = loop.after(deadline_ms, [&] {
@@ -58,7 +58,7 @@ TEST_CASE("what is posted runs in order on the loop's thread, also from other th
 TEST_CASE("what comes next runs right behind its task, before what was posted earlier") {
     Loop loop;
     std::string order;
-    loop.next([&] { order += "0"; });  // no task runs: as posted
+    loop.next([&] { order += "0"; });  // without a running task, the order is that of the calls
     loop.post([&] {
         loop.next([&] {
             order += "b";
@@ -78,7 +78,7 @@ TEST_CASE("what comes next runs right behind its task, before what was posted ea
 TEST_CASE("the longest task counts with what followed it, on the wall clock and as CPU time") {
     Loop loop;
     CHECK(loop.longest_task().wall_us == 0);
-    // The clock itself is what is tested.
+    // The clock is under test, so the test sleeps.
     const auto sleep = [] { usleep(20'000); };
     loop.post([&] {
         sleep();
@@ -90,10 +90,10 @@ TEST_CASE("the longest task counts with what followed it, on the wall clock and 
     run_bounded(loop);
     const Loop::LongestTask longest = loop.longest_task();
     CHECK(longest.wall_us >= 40'000);
-    CHECK(longest.cpu_us <= longest.wall_us - 40'000 + 1'000);  // it slept
+    CHECK(longest.cpu_us <= longest.wall_us - 40'000 + 1'000);  // the task slept for most of its time
     loop.post([&] { loop.stop(); });
     run_bounded(loop);
-    CHECK(loop.longest_task().wall_us == longest.wall_us);  // reading it forgets nothing, and neither do short tasks
+    CHECK(loop.longest_task().wall_us == longest.wall_us);  // neither a read nor short tasks change it
 }
 
 TEST_CASE("timers fire in the order of their times, and a cancelled one never does") {
@@ -133,7 +133,8 @@ TEST_CASE("a readable descriptor is reported until it is unwatched, and stays op
     std::string got;
     loop.watch_readable(pipe_ends[0], [&] {
         char byte = 0;
-        REQUIRE(read(pipe_ends[0], &byte, 1) == 1);  // one at a time: what is left must be reported again
+        // Reads one byte at a time, so that the rest must be reported again.
+        REQUIRE(read(pipe_ends[0], &byte, 1) == 1);
         got += byte;
         if (got.size() == 3) {
             loop.unwatch(pipe_ends[0]);

@@ -1,4 +1,4 @@
-// Threads apart for each place: what hangs at one takes none from the others.
+// A separate pool of threads for each place, so that a call that hangs at one place blocks no other place.
 #include "daemon/net/loop/place_pools.hpp"
 
 #include <pthread.h>
@@ -60,7 +60,7 @@ TEST_CASE("threads without work end but for one, and work that comes later gets 
 
 namespace {
 
-// While it lives the system has no room for another thread's stack.
+// Sets a default stack size that no thread can have, so that no thread can be started during its life.
 class NoMoreThreads {
   public:
     NoMoreThreads() {

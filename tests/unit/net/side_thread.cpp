@@ -1,4 +1,4 @@
-// Threads beside the loop: whom they give way to, and that signals stay the loop's.
+// Threads beside the loop: their priority, and that signals are delivered to the loop.
 #include "daemon/net/loop/side_thread.hpp"
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-// WebSockets between two loops, event streams, Unix sockets: order, bounds, and every way to end.
+// WebSockets between two loops, event streams, Unix sockets: order, bounds, and the ways in which a connection ends.
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -14,7 +14,7 @@ using namespace net_tests;
 
 namespace {
 
-// One side's view of a socket.
+// The state that one side of a socket sees.
 struct Side {
     Seen<std::string> texts, ends;
     net::SocketEvents events() {
@@ -158,7 +158,7 @@ TEST_CASE("a send queue is bounded") {
     REQUIRE(pair.accepted.wait(1));
     std::promise<void> release;
     auto released = release.get_future().share();
-    pair.server.home.loop.post([released] { released.wait(); });  // the reader's loop stands still
+    pair.server.home.loop.post([released] { released.wait(); });  // blocks the reader's loop
     std::size_t taken = 0;
     pair.near_home.on_loop([&] {
         while (taken < 64 && pair.near->send(std::string(8u << 20, 'q'))) ++taken;
@@ -217,7 +217,7 @@ TEST_CASE("a stream on a connection that carried one before goes on, whatever wa
         kept->write("1\n\n");
     });
     net::Client client(server.endpoint());
-    // The last piece carries data when the stream is closed before it is pumped, which is not always so.
+    // The last piece contains data only if the stream is closed before it is sent. So the test repeats.
     for (int i = 0; i < 20; ++i) REQUIRE(client.call({.target = "/whole"})->body == "all of it\n\n");
     std::string heard;
     auto answer = client.call({.target = "/kept", .on_piece = [&](std::string_view piece) {
@@ -309,14 +309,14 @@ TEST_CASE("a stream that is cut ends at once without what waits, also when its f
         std::size_t taken = 0;
         for (bool takes = true; takes && taken < most; taken += takes ? 1 : 0) {
             server.home.on_loop([&] { takes = kept->write(std::string(piece, 'x')); });
-            closed.wait(closed.count() + 1, std::chrono::milliseconds(50));  // meanwhile the kernel takes what it can
+            closed.wait(closed.count() + 1, std::chrono::milliseconds(50));  // lets the kernel take more meanwhile
         }
         return taken;
     };
     std::size_t most = 0;
     {
         const auto other = follow();
-        most = pieces_taken(64);  // in the kernel, and four that wait: then it was cut
+        most = pieces_taken(64);  // the kernel's buffer and four waiting pieces are full, then the connection is closed
         REQUIRE(closed.wait(1));
         REQUIRE(most >= 4);
     }
@@ -327,7 +327,7 @@ TEST_CASE("a stream that is cut ends at once without what waits, also when its f
         if (closed_before) kept->close();
         kept->cut();
     });
-    CHECK(follower->read_all().size() < taken * piece);  // what the kernel had, at most
+    CHECK(follower->read_all().size() < taken * piece);  // at most the pieces that the kernel had
     CHECK(closed.wait(2));
     server.home.on_loop([&] {
         CHECK_FALSE(kept->write("late"));
@@ -440,7 +440,7 @@ void send_frame(int fd, const std::string& body, std::size_t announced) {
     frame += body;
     for (std::size_t at = 0; at < frame.size();) {
         const ssize_t sent = ::send(fd, frame.data() + at, frame.size() - at, MSG_NOSIGNAL);
-        if (sent <= 0) return;  // it was cut: the test sees that at the other end
+        if (sent <= 0) return;  // the connection was closed; the test checks that at the other end
         at += static_cast<std::size_t>(sent);
     }
 }

@@ -1,5 +1,5 @@
-// Bytes that no client of ours sends: random ones before and inside TLS, malformed and endless requests. The server
-// answers with an error or closes, and serves the next one.
+// Bytes that no client of rtrain sends: random ones before and inside of TLS, malformed and endless requests. The
+// server must answer with an error or close the connection, and serve the next one.
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/resource.h>
@@ -21,7 +21,7 @@ std::string noise(std::mt19937& random, std::size_t bytes) {
     return out;
 }
 
-// A good request with some of its bytes changed.
+// A valid request with some of its bytes changed.
 std::string nearly(std::mt19937& random) {
     std::string text =
         "POST /v1/runs?a=%20 HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nX: y\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
@@ -51,7 +51,7 @@ TEST_CASE("noise on the port, before TLS and inside it, never stops the server")
     for (int i = 0; i < 16; ++i) {
         RawTls stranger(server.server->port());
         stranger.say(i % 2 ? noise(random, 1 + random() % 3'000) : nearly(random));
-        const std::string answer = stranger.read_all();  // bounded: an error answer, or the idle timeout
+        const std::string answer = stranger.read_all();  // an error answer, or the idle timeout; so the read ends
         CHECK((answer.empty() || answer.starts_with("HTTP/1.1 ")));
     }
     still_serves(server);
@@ -151,15 +151,15 @@ TEST_CASE("a caller gets in beside 1,024 idle connections, and the oldest of the
     for (std::size_t i = 0; i < room; ++i) open.push_back(connect_tcp(server.server->port()));
     still_serves(server);
     char byte = 0;
-    CHECK(recv(open.front(), &byte, 1, 0) == 0);  // closed without a word
+    CHECK(recv(open.front(), &byte, 1, 0) == 0);  // closed without an answer
     for (const int fd : open) close(fd);
     still_serves(server);
 }
 
 TEST_CASE("a server without a free descriptor goes on with connections when there is one") {
-    if (with_address_sanitizer) return;  // the sanitizers themselves open a pipe to look whether memory can be read
+    if (with_address_sanitizer) return;  // the sanitizers open a pipe to check memory
     net::ServerOptions options;
-    options.threads = 2;  // the second has had no connection yet
+    options.threads = 2;  // the second thread has had no connection yet
     TestServer server(echo, options);
     rlimit before{};
     REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
@@ -172,7 +172,7 @@ TEST_CASE("a server without a free descriptor goes on with connections when ther
     none.rlim_cur = 1;
     REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
     const int connected = connect(caller, reinterpret_cast<const sockaddr*>(&to), sizeof to);
-    poll(nullptr, 0, 500);  // several tries to accept it
+    poll(nullptr, 0, 500);  // the server tries several times to accept it
     REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
     CHECK(connected == 0);
     close(caller);
@@ -191,7 +191,7 @@ TEST_CASE("a WebSocket whose other end answers no ping is taken for dead, and it
     silent.say(
         "GET /v1/agents HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: "
         "13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n");
-    for (int tries = 0; tries < 3 && closed.count() == 0; ++tries) closed.wait(1);  // 20 s, and a slow machine
+    for (int tries = 0; tries < 3 && closed.count() == 0; ++tries) closed.wait(1);  // 20 s, on a slow machine too
     REQUIRE(closed.count() == 1);
     CHECK(closed.all()[0] == "no sign of life from the peer");
     server.home.on_loop([&] { socket.reset(); });

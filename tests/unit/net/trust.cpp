@@ -1,5 +1,5 @@
-// Who is trusted: authorities, names, fingerprints, client certificates. What must not be sent is looked for at the
-// server.
+// Authentication: authorities, names, fingerprints, client certificates. The tests check at the server that no secret
+// was sent.
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
@@ -10,7 +10,7 @@ using namespace net_tests;
 
 namespace {
 
-// The leaf of `pki()`, but with a validity that is over; made here, since the security library makes none.
+// The leaf of `pki()` with an expired validity. The security library cannot make one.
 security::KeyPair expired_leaf() {
     auto read = [](const std::string& pem) { return BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())); };
     BIO* leaf_text = read(pki().head.certificate);
@@ -36,7 +36,7 @@ struct Refused {
     int requests;
 };
 
-// A call that carries a secret; the server counts what reaches it.
+// Makes a call with a secret. The server counts the requests that reach it.
 Refused call_refused(TestServer& server, net::Endpoint endpoint) {
     endpoint.bearer = "rtn1.secret";
     auto answer = net::Client(endpoint).call({.method = "POST", .target = "/v1/join", .body = "secret"});
