@@ -1,4 +1,4 @@
-// Slow ranks, rising memory, and the sentences about them.
+// Slow ranks, growing memory, and the texts about them.
 #include "scheduler/goodput/advice.hpp"
 
 #include <cmath>

@@ -29,7 +29,7 @@ std::vector<std::uint32_t> numbers(std::uint32_t count) {
     return out;
 }
 
-// The most runs that one event has made.
+// Returns the largest number of runs that one event has made.
 std::size_t most_made(World& world) {
     std::size_t most = world.cluster.runs.size();
     for (std::size_t before = most; !world.cluster.arrays.empty(); before = world.cluster.runs.size()) {

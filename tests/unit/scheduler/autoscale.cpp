@@ -1,4 +1,4 @@
-// Demand by shape, and what the autoscaler orders and lets go.
+// The demand by shape, and the nodes that the autoscaler orders and releases.
 #include "scheduler/autoscale/autoscale.hpp"
 
 #include <random>
@@ -31,7 +31,7 @@ struct Scaled : World {
         (void)observe(cluster, policy, state, now);
         return autoscale_step(cluster, policy, state, needed(), now);
     }
-    void ordered(std::uint32_t nodes, const std::set<NodeId>& names = {}) {  // the command has succeeded
+    void ordered(std::uint32_t nodes, const std::set<NodeId>& names = {}) {  // records an order command that succeeded
         order_begins(policy, state, nodes, now);
         order_ended(policy, state, CommandResult::done, names, now);
     }
@@ -64,13 +64,13 @@ TEST_CASE("as many nodes are ordered as what waits needs, beside what is free, w
     CHECK(world.look() == nothing);
     world.tell(node("n1", 4, 2));
     world.submit({.name = "fits", .workers = 2, .cpus = 1, .gpus = units(1)});
-    CHECK(world.look() == nothing);  // it was placed
+    CHECK(world.look() == nothing);  // the run was placed
     world.submit({.name = "three", .workers = 5, .cpus = 1, .gpus = units(1)});
     CHECK(world.look() == orders(3));
     world.submit({.name = "more", .workers = 20, .cpus = 1, .gpus = units(1)});
-    CHECK(world.look() == orders(3));  // four nodes would not hold it, so none is ordered for it
+    CHECK(world.look() == orders(3));  // four nodes would not hold it, so no node is ordered for it
     world.submit({.name = "one", .workers = 1, .cpus = 1, .gpus = units(1)});
-    CHECK(world.look() == orders(3));  // the third of these has room for it
+    CHECK(world.look() == orders(3));  // the third ordered node has room for it
     world.submit({.name = "two", .workers = 1, .cpus = 1, .gpus = units(2)});
     CHECK(world.look() == orders(4));
     world.submit({.name = "two-more", .workers = 1, .cpus = 1, .gpus = units(2)});
@@ -88,12 +88,12 @@ TEST_CASE("of the nodes, those are looked at that have room for some bundle of w
     world.tell(node("n1", 4, 2));
     world.tell(node("n2", 4, 2));
     world.tell(node("n3", 8));
-    CHECK(looked_at().empty());  // nothing waits
+    CHECK(looked_at().empty());  // no run waits
     world.running({.name = "half", .cpus = 2, .gpus = units(2)});
     world.submit({.name = "large", .workers = 2, .cpus = 1, .gpus = units(2)});
     CHECK(looked_at() == std::vector<std::string>{"n2"});
     world.submit({.name = "cpus", .workers = 2, .cpus = 7});
-    CHECK(looked_at() == std::vector<std::string>{"n1", "n2", "n3"});  // one CPU is the least
+    CHECK(looked_at() == std::vector<std::string>{"n1", "n2", "n3"});  // the smallest demand is one CPU
 }
 
 TEST_CASE("what no ordered node could hold orders nothing") {
@@ -116,7 +116,7 @@ TEST_CASE("what was ordered is not ordered again, until it has joined or its tim
     CHECK(world.look() == nothing);
     CHECK(world.state.ordered == std::vector<Ordered>{{.nodes = 1, .until = {301'000}}});
     world.now.ms += 240'000;
-    CHECK(observe(world.cluster, world.policy, world.state, world.now) == 1);  // never came
+    CHECK(observe(world.cluster, world.policy, world.state, world.now) == 1);  // the ordered node never joined
     CHECK(world.look() == nothing);
     world.now.ms += 60'000;
     CHECK(world.look() == orders(1));
@@ -130,7 +130,7 @@ TEST_CASE("a failed order is taken back and tried again after the cooldown") {
     Scaled world;
     world.submit({.name = "one", .cpus = 1});
     order_begins(world.policy, world.state, 1, world.now);
-    CHECK(world.look() == nothing);  // the command runs
+    CHECK(world.look() == nothing);  // the command is running
     order_ended(world.policy, world.state, CommandResult::failed, {}, world.now);
     CHECK(world.look() == nothing);
     world.now.ms += 59'999;
@@ -139,7 +139,7 @@ TEST_CASE("a failed order is taken back and tried again after the cooldown") {
     CHECK(world.look() == orders(1));
     order_begins(world.policy, world.state, 1, world.now);
     order_ended(world.policy, world.state, CommandResult::failed, {}, world.now);
-    world.now.ms += 119'999;  // failures in a row: twice as long
+    world.now.ms += 119'999;  // the delay doubles with each failure in a row
     CHECK(world.look() == nothing);
     world.now.ms += 1;
     CHECK(world.look() == orders(1));
@@ -220,7 +220,7 @@ TEST_CASE("of an order whose machines join under other names than were told none
 TEST_CASE("there are as many machines as the command has named, also when it failed then") {
     Scaled world;
     world.submit({.name = "six", .workers = 6, .cpus = 1, .gpus = units(1)});
-    world.ordered(3, {{"m1"}, {"m2"}});  // the cloud had two
+    world.ordered(3, {{"m1"}, {"m2"}});  // the cloud had only two nodes
     world.now.ms += 60'000;
     CHECK(world.look() == orders(1));
     order_begins(world.policy, world.state, 1, world.now);
@@ -233,7 +233,8 @@ TEST_CASE("there are as many machines as the command has named, also when it fai
 
     Scaled other;
     order_begins(other.policy, other.state, 3, other.now);
-    order_ended(other.policy, other.state, CommandResult::ended, {{"m1"}}, other.now);  // it may have had more to name
+    // The command may have ended before it named all nodes.
+    order_ended(other.policy, other.state, CommandResult::ended, {{"m1"}}, other.now);
     CHECK(autoscale_question(other.cluster, other.policy, other.state).ordered == 3);
     other.tell(labelled("n1"));
     other.now.ms += 300'000;
@@ -309,7 +310,7 @@ TEST_CASE("machines that join do not shorten the pause for those beside them tha
             ++orders_of_six_hours;
             world.ordered(count);
             for (std::uint32_t i = 1; i < count; ++i) world.tell(labelled("n" + std::to_string(++machines)));
-            submit(count - 1);  // as many wait as before
+            submit(count - 1);  // as many runs wait as before
         }
         world.now.ms += 60'000;
     }
@@ -330,7 +331,7 @@ TEST_CASE("runs that no machine could hold do not hide those behind them, howeve
         world.now.ms += 5'000;
     }
     CHECK(looks < 10);
-    world.now.ms += 600'000;  // nothing is believed for ever
+    world.now.ms += 600'000;  // a failure is forgotten after a while
     (void)world.look();
     CHECK(world.state.hopeless.empty());
 }
@@ -399,7 +400,7 @@ TEST_CASE("a machine may go while the autoscaler has its node drained, and nothi
     world.drain({"n1"});
     world.drain({"n2"});
     CHECK(may_release(world.cluster, world.state, {"n1"}));
-    CHECK_FALSE(may_release(world.cluster, world.state, {"n2"}));  // of a person
+    CHECK_FALSE(may_release(world.cluster, world.state, {"n2"}));  // a person drained it
     world.tell(NodeDrained{.node = {"n1"}, .by = "ana", .reason = "repair"});
     CHECK_FALSE(may_release(world.cluster, world.state, {"n1"}));
     world.tell(NodeUndrained{{"n1"}});
@@ -413,7 +414,7 @@ TEST_CASE("a drained node is taken back before another is ordered") {
     world.submit({.name = "comes", .cpus = 4});
     CHECK(world.look() == undrains("n1"));
     world.tell(NodeUndrained{{"n1"}});
-    CHECK(world.look() == nothing);  // it was placed there
+    CHECK(world.look() == nothing);  // the run was placed there
 }
 
 TEST_CASE("a node that a waiting run has reserved is not idle") {
@@ -497,10 +498,10 @@ TEST_CASE("what waits together orders no more than its quota lets start") {
 
 namespace {
 
-// A cluster whose machines come some time after they were ordered, if at all soon, and whose runs end.
+// A cluster whose ordered machines join late or never, and whose runs end.
 struct Random : Scaled {
     std::mt19937 random;
-    std::set<NodeId> coming, stuck;  // machines that were ordered: these will join, those never
+    std::set<NodeId> coming, stuck;  // ordered machines: `coming` will join, `stuck` will not
     int names = 0;
 
     explicit Random(unsigned seed) : random(seed) {

@@ -79,7 +79,7 @@ TEST_CASE("of many failures the newest and the first keep long causes") {
     CHECK(attempt(2).workers[0].exit->detail.size() <= limits::cause_bytes_of_old);
     std::size_t bytes = 0;
     for (const auto& [number, kept] : world.cluster.attempts) bytes += bytes_of(kept);
-    CHECK(bytes < 2'500'000);  // whole, they would be 32 MB
+    CHECK(bytes < 2'500'000);  // 32 MB if each cause were stored as a whole
 }
 
 TEST_CASE("the wait before another attempt has a least value") {

@@ -1,4 +1,4 @@
-// Asked for a checkpoint: who is told, what follows the commit, and what happens at the deadline or without a commit.
+// Checkpoint requests: the nodes that get them, and the effects of a commit, of the deadline, and of a missing commit.
 #include "tests/unit/scheduler_world.hpp"
 
 using namespace rtrain;
@@ -55,7 +55,7 @@ TEST_CASE("a checkpoint that was on its way before the ask is no answer: there i
     CHECK(all_of<RequestCheckpoint>(world.last).front().asked == asked);
     world.pass(60'000);
     commits("checkpoint_000001-a001", Time{});
-    commits("checkpoint_000002-a001", Time{asked.ms - 30'000});  // of the ask before
+    commits("checkpoint_000002-a001", Time{asked.ms - 30'000});  // fulfils the earlier request
     CHECK(world.run(run).state == RunState::running);
     CHECK(request_pending_of(world, run));
     SECTION("a later one is") { commits("checkpoint_000003-a001", asked); }
@@ -130,7 +130,7 @@ TEST_CASE("an operator's ask changes nothing but the checkpoint", "[asks]") {
     const RunId run = world.running({});
     world.tell(RunCheckpointAsked{.run = run, .by = "ana"});
     CHECK(all_of<RequestCheckpoint>(world.last).size() == 1);
-    world.tell(RunCheckpointAsked{.run = run, .by = "ana"});  // said again, not twice on record
+    world.tell(RunCheckpointAsked{.run = run, .by = "ana"});  // a repeated request is not recorded twice
     CHECK(all_of<RequestCheckpoint>(world.last).size() == 1);
     CHECK(world.last.save.empty());
     world.commits(run, "checkpoint_000001-a001");

@@ -1,4 +1,4 @@
-// Which checkpoints are kept.
+// The checkpoints that a run keeps.
 #include <cmath>
 
 #include "tests/unit/scheduler_world.hpp"
@@ -16,9 +16,9 @@ TEST_CASE("by age the newest are kept, and a deletion goes to a ready node of th
     CHECK(world.kept(run) == Names{"c2", "c3"});
     CHECK(all_of<DeleteCheckpoint>(world.last) ==
           std::vector<DeleteCheckpoint>{{.run = run, .directory = "c1", .node = {"n1"}}});
-    world.tell(node("n1"));  // the order may have been lost
+    world.tell(node("n1"));  // the order is repeated, since it may have been lost
     CHECK(all_of<DeleteCheckpoint>(world.last).size() == 1);
-    world.tell(CheckpointDeleted{.run = run, .directory = "c2"});  // nobody was to
+    world.tell(CheckpointDeleted{.run = run, .directory = "c2"});  // no order was sent for c2
     CHECK(world.kept(run) == Names{"c2", "c3"});
     world.tell(CheckpointDeleted{.run = run, .directory = "c1"});
     CHECK(world.cluster.checkpoints.size() == 2);
@@ -80,7 +80,7 @@ TEST_CASE("what waits for its validation is kept, and then counts by what that s
     CHECK(world.kept(run) == Names{"c1", "c3"});
     world.commits(run, "c4");
     CHECK(world.kept(run) == Names{"c1", "c4"});
-    world.tell(CheckpointValidated{.run = run, .directory = "c2", .pending = true});  // too late: it is gone
+    world.tell(CheckpointValidated{.run = run, .directory = "c2", .pending = true});  // too late, since c2 was deleted
     CHECK(world.kept(run) == Names{"c1", "c4"});
 }
 
@@ -212,7 +212,7 @@ TEST_CASE("the late news of an older attempt's commit does not make it the lates
     const RunId run = world.running({.max_failures = 3, .retention = {.num_to_keep = 1}});
     world.tell(NodeLost{.node = world.node_of(run, 0), .why = "silent"});
     world.pass(1'000);
-    world.prepare(run, 0, "c2-a001");  // committed while nobody heard
+    world.prepare(run, 0, "c2-a001");  // the head has not received this commit
     world.start(run);
     world.commits(run, "c2-a002");
     world.exits(run, 0, exit_code(0));
@@ -232,7 +232,7 @@ TEST_CASE("an upload that ends after its run's success is still recorded") {
     CHECK(world.kept(run) == Names{"c1-a001"});
 }
 
-// The second run of a name, prepared by the claim of attempt 7; it finds these on storage.
+// Submits the second run of a name. Its claim, of attempt 7, finds the `earlier` checkpoints on storage.
 static RunId continued(World& world, std::uint32_t num_to_keep, const std::vector<Checkpoint>& earlier) {
     const RunId run =
         world.submit({.max_failures = 1, .retention = {.num_to_keep = num_to_keep, .score_attribute = "acc"}});
@@ -256,10 +256,10 @@ TEST_CASE("what the earlier runs of a name committed counts for num_to_keep, or 
     const RunId run = continued(world, 2,
                                 {of("old-a001", 1, 9, 0.1, true), of("best-a002", 2, 1, 0.9), of("bad-a002", 2, 2, 0.2),
                                  of("from-a003", 3, 1, 0.3)});
-    CHECK(world.kept(run) == Names{"bad-a002", "best-a002", "from-a003", "old-a001"});  // a claim deletes nothing
+    CHECK(world.kept(run) == Names{"bad-a002", "best-a002", "from-a003", "old-a001"});  // a claim deletes no checkpoint
     CHECK(latest_checkpoint(world.cluster, run)->directory == "from-a003");
     world.commits(run, "c1", {{"acc", 0.5}});
-    CHECK(world.kept(run) == Names{"best-a002", "c1", "from-a003", "old-a001"});  // it started from one of them
+    CHECK(world.kept(run) == Names{"best-a002", "c1", "from-a003", "old-a001"});  // the run started from one of these
     CHECK(world.last.note.find("bad-a002 (num_to_keep: 2)") != std::string::npos);
     world.commits(run, "c2", {{"acc", 0.6}});
     CHECK(world.kept(run) == Names{"best-a002", "c2", "from-a003", "old-a001"});
@@ -294,7 +294,7 @@ TEST_CASE("at most ten checkpoints go with one commit, the worst first") {
                            .sequence = static_cast<std::uint64_t>(i),
                            .metrics = {{"acc", i / 100.0}}});
     const RunId run = continued(world, 1, earlier);
-    const std::size_t left[] = {16, 7, 2, 2};  // the best beside the one that it started from, which is the best
+    const std::size_t left[] = {16, 7, 2, 2};  // the best one beside the one that the run started from
     for (std::size_t commit = 0; commit < std::size(left); ++commit) {
         world.commits(run, "c" + std::to_string(commit), {{"acc", 0.01}});
         CHECK(all_of<DeleteCheckpoint>(world.last).size() <= 10);
@@ -317,7 +317,7 @@ TEST_CASE("a deleted checkpoint is gone for every run of its name, and what one 
                             .incarnation = world.attempt(second).incarnation,
                             .node = {"n1"},
                             .claimed_number = 2,
-                            .from = "c2",  // asked for by name; its deletion has not been carried out
+                            .from = "c2",  // requested by name; its deletion has not been carried out
                             .earlier = {{.directory = "c1", .attempt = 1, .sequence = 1, .metrics = {}},
                                         {.directory = "c2", .attempt = 1, .sequence = 2, .metrics = {}}}});
     world.start(second);

@@ -46,7 +46,7 @@ TEST_CASE("drain without a deadline: a run with nowhere to go stays until it end
     world.commits(run, "checkpoint_000001-a001");
     CHECK(world.attempt(run).state == AttemptState::running);
     world.tell(node("n2", 1));
-    world.commits(run, "checkpoint_000002-a001");  // now there is room
+    world.commits(run, "checkpoint_000002-a001");  // after the commit the run can move
     CHECK(world.attempt(run).state == AttemptState::stopping);
 }
 
@@ -59,7 +59,7 @@ TEST_CASE("nobody undrains a node whose agent ends by itself", "[drain]") {
     REQUIRE(world.last.refused);
     CHECK(world.last.refused->code == ErrorCode::conflict);
     CHECK(world.cluster.nodes.at({"n1"}).state == NodeState::draining);
-    world.tell(node("n1", 1));  // its next agent
+    world.tell(node("n1", 1));  // the node's agent registers again
     CHECK(world.cluster.nodes.at({"n1"}).state == NodeState::ready);
     CHECK(world.attempt(run).state == AttemptState::running);
 }
@@ -74,14 +74,15 @@ TEST_CASE("a node whose disk is nearly full takes nothing new, keeps what trains
     world.tell(by_disk);
     CHECK(now().state == NodeState::draining);
     CHECK(to_text(now().state_reason) == "its disk is nearly full");
-    CHECK_FALSE(world.attempt(run).request.has_value());  // there is room elsewhere, but a checkpoint needs some here
+    // Other nodes have room, but a checkpoint needs space on this node's disk.
+    CHECK_FALSE(world.attempt(run).request.has_value());
     world.tell(NodeUndrained{full});
     REQUIRE(world.last.refused);
     CHECK(world.last.refused->code == ErrorCode::conflict);
     world.tell(NodeUndrained{.node = full, .by_disk = true});
     CHECK(now().state == NodeState::ready);
 
-    world.tell(NodeDrained{.node = full, .by = "ana"});  // a person's drain is the person's to end
+    world.tell(NodeDrained{.node = full, .by = "ana"});  // only a person ends a person's drain
     world.tell(by_disk);
     world.tell(NodeUndrained{.node = full, .by_disk = true});
     CHECK(now().state == NodeState::draining);
@@ -170,7 +171,7 @@ TEST_CASE("an elastic run shrinks off a draining node", "[drain]") {
 
 namespace {
 
-// A run that fails once on `where`, and is over.
+// Submits a run that fails once on `where` and ends.
 void fails_on(World& world, const std::string& name, const NodeId& where, ExitCause cause = killed(7)) {
     RunSubmitted event = submission({.name = name});
     event.spec.gang.nodes_only = {where};
@@ -198,11 +199,12 @@ TEST_CASE("a node on which runs keep failing first is quarantined, with the evid
     CHECK(to_text(bad.state_reason).find("3 attempts of 3 runs failed here first within 60 min") == 0);
     CHECK(to_text(bad.state_reason).find("rank 0 on n1: killed by signal 7") != std::string::npos);
     CHECK(why_out_of_use(bad, JobWords::shown).find("(bus error)") != std::string::npos);
-    CHECK(why_out_of_use(bad, JobWords::shown).find("traceback") == std::string::npos);   // the first line of each
-    CHECK(why_out_of_use(bad, JobWords::hidden).find("bus error") == std::string::npos);  // other users read this
+    // Only the first line of each cause is shown.
+    CHECK(why_out_of_use(bad, JobWords::shown).find("traceback") == std::string::npos);
+    CHECK(why_out_of_use(bad, JobWords::hidden).find("bus error") == std::string::npos);  // other users read this text
     const std::string& note = world.last.note;
     CHECK(note.find("QUARANTINED") != std::string::npos);
-    const auto own = note.find("bus error");  // of the run that failed last, which the note is about
+    const auto own = note.find("bus error");  // the cause of the run that failed last, the subject of the note
     REQUIRE(own != std::string::npos);
     CHECK(note.find("bus error", own + 1) == std::string::npos);
 
@@ -260,7 +262,7 @@ TEST_CASE("failures that follow the run are no evidence against a node", "[drain
         world.pass(2'000);
         world.prepare(run);
         world.start(run);
-        world.exits(run, 0, exit_code(1));  // elsewhere, as the first node is avoided
+        world.exits(run, 0, exit_code(1));  // on another node, since the first one is avoided
         world.empties(run);
         REQUIRE(world.run(run).state == RunState::failed);
     }

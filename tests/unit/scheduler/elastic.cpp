@@ -10,7 +10,7 @@ namespace {
 
 std::size_t size_of(const World& world, RunId run) { return world.attempt(run).workers.size(); }
 
-// The attempt that was stopped for another size is over; the next one is placed, and starts.
+// Ends the attempt that was stopped for a resize, then places and starts the next one.
 void restarts(World& world, RunId run, const std::string& from) {
     world.empties(run);
     REQUIRE(world.run(run).state == RunState::starting);
@@ -67,7 +67,7 @@ TEST_CASE("ranks that fail of a node's loss before it is noticed do not count ei
     world.nodes(2, 1);
     const RunId run = world.running({.workers = 2, .max_failures = 0, .workers_min = 1});
     const NodeId survivor = world.node_of(run, 0), gone = world.node_of(run, 1);
-    world.exits(run, 0, exit_code(1));  // its peer does not answer any more
+    world.exits(run, 0, exit_code(1));  // the rank's peer does not answer
     world.tell(NodeEmptied{.attempt = world.attempt_id(run), .node = survivor});
     CHECK(world.attempt(run).state == AttemptState::stopping);
     world.tell(NodeLost{.node = gone, .why = "silent"});
@@ -155,7 +155,7 @@ TEST_CASE("a run that came between the ask and the commit needs the room: the ru
     world.commits(run, "checkpoint_000001-a001");
     CHECK(world.run(run).state == RunState::running);
     CHECK_FALSE(world.attempt(run).request);
-    world.tell(node("n3", 1));  // now the other one has room of its own
+    world.tell(node("n3", 1));  // the other run has its own room now
     CHECK(world.run(waits).state == RunState::starting);
 }
 
@@ -240,9 +240,9 @@ TEST_CASE("an elastic run is resized within its range only, and keeps to the num
     restarts(world, run, "checkpoint_000001-a001");
     CHECK(size_of(world, run) == 3);
     world.pass(120'000);
-    CHECK_FALSE(world.attempt(run).request);  // it does not grow by itself beyond that
+    CHECK_FALSE(world.attempt(run).request);  // the run does not grow beyond that by itself
     world.tell(RunResizeAsked{.run = run, .by = "ana", .workers = 4});
-    CHECK(world.attempt(run).request->workers == 4);  // there is room: at once
+    CHECK(world.attempt(run).request->workers == 4);  // there is room, so the request is made at once
 }
 
 TEST_CASE("an elastic run of unlike workers takes the first selectors of its list at each size", "[elastic]") {
@@ -263,7 +263,7 @@ TEST_CASE("an elastic run of unlike workers takes the first selectors of its lis
     world.commits(run, "checkpoint_000001-a001");
     world.tell(NodeLost{.node = {"n1"}, .why = "silent"});
     restarts(world, run, "checkpoint_000001-a001");
-    CHECK(size_of(world, run) == 2);  // the third selector's node is gone
+    CHECK(size_of(world, run) == 2);  // the node of the third selector has left
     world.tell(RunResizeAsked{.run = run, .by = "ana", .workers = 1});
     world.commits(run, "checkpoint_000002-a002");
     restarts(world, run, "checkpoint_000002-a002");
@@ -337,7 +337,7 @@ TEST_CASE("a quota that is used up between the ask and the commit: the run keeps
     CHECK(world.run(run).state == RunState::running);
     CHECK_FALSE(world.attempt(run).request);
 
-    world.tell(RunStopAsked{.run = half, .by = "ana"});  // there is one more, and it grows by that
+    world.tell(RunStopAsked{.run = half, .by = "ana"});  // frees one node, by which the run grows
     world.empties(half);
     world.pass(30'000);
     REQUIRE(world.attempt(run).request);
@@ -415,7 +415,7 @@ TEST_CASE("a run grows beside the seats that a waiting run has reserved, and tak
     world.running({.name = "actor", .gpus = units(1)});
     world.submit({.name = "call", .cpus = 2, .gpus = units(1)});
     const RunId run = world.running({.name = "grows", .workers = 6, .workers_min = 1});
-    CHECK(world.attempt(run).workers.size() == 4);  // 6 CPUs less those of the reservation
+    CHECK(world.attempt(run).workers.size() == 4);  // 6 CPUs minus those of the reservation
     const RunId other = world.running({.name = "other", .workers = 1, .priority = 60});
     world.exits(other, 0, exit_code(0));
     world.empties(other);

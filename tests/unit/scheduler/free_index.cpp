@@ -1,4 +1,5 @@
-// The index answers as a look at every node does, whatever happened before; and amounts stay exact.
+// The free index gives the same answers as a search through all nodes, after any sequence of changes. Amounts are
+// exact.
 #include "scheduler/placement/free_index.hpp"
 
 #include <algorithm>
@@ -36,7 +37,7 @@ GangRequest gang(Dice& dice) {
     Bundle shape = bundle(1 + dice(3), gpus[dice(7)]);
     if (dice(6) == 0) shape.selector.push_back({.key = "zone", .values = {"eu"}, .negated = false});
     request.bundles.assign(1 + dice(dice(3) == 0 ? 30 : 6), shape);
-    if (dice(10) == 0) request.bundles.back().demand["CPU"] = units(2);  // unlike ones are answered as well
+    if (dice(10) == 0) request.bundles.back().demand["CPU"] = units(2);  // bundles that differ are supported as well
     return request;
 }
 
@@ -45,7 +46,7 @@ struct Held {
     Seats seats;
 };
 
-// What is there after the one, two, three ... `rounds`-th random step; the index and the naive answer agree after each.
+// Makes `rounds` random changes. Compares the index with the naive search after each.
 void walk(std::uint64_t seed, int rounds) {
     Dice dice{seed};
     FreeIndex index;
@@ -53,7 +54,7 @@ void walk(std::uint64_t seed, int rounds) {
     std::uint32_t names = 0;
     for (int round = 0; round < rounds; ++round) {
         const std::uint32_t what = dice(20);
-        if (what < 3 || index.nodes().empty()) index.put(view(dice, names++ % 40));  // new, or as good as new
+        if (what < 3 || index.nodes().empty()) index.put(view(dice, names++ % 40));  // a new node, or a changed one
         if (what == 3) index.erase({"n" + std::to_string(dice(40))});
         if (what == 4 && !held.empty()) {
             std::swap(held[dice(static_cast<std::uint32_t>(held.size()))], held.back());

@@ -1,4 +1,4 @@
-// Where a run's time went: stories with exact numbers, and random timelines, whose causes sum to the wall time.
+// The causes of a run's time: examples with exact numbers, and random timelines whose causes must sum to the wall time.
 #include <map>
 #include <random>
 
@@ -20,7 +20,7 @@ std::map<std::string, std::int64_t> causes_of(const World& world, RunId id, cons
 }
 using Causes = std::map<std::string, std::int64_t>;
 
-// Submitted, 5 s in the queue, placed, 2 s of preparation, 1 s until it runs.
+// Submits a run that waits 5 s in the queue, prepares for 2 s and starts for 1 s.
 RunId running_after_eight_seconds(World& world, Job job) {
     const RunId id = world.submit(job);
     world.pass(5'000);
@@ -52,12 +52,12 @@ TEST_CASE("a death is detected, the next attempt scheduled, started, restored, a
     world.tell(WorkerExited{.attempt = world.attempt_id(id), .rank = {1}, .cause = killed(9), .ago = {500}});
     world.pass(250);
     world.empties(id);
-    REQUIRE(world.run(id).attempts == 2);  // it has committed: there is no backoff
+    REQUIRE(world.run(id).attempts == 2);  // no backoff, since the attempt has committed a checkpoint
     world.pass(2'000);
     world.prepare(id, 0, "c1");
     world.pass(3'000);
     world.start(id);
-    // It trained 9.5 s, and the checkpoint holds the first 3 s of them.
+    // The attempt trained for 9.5 s. The checkpoint contains the first 3 s of them.
     Causes expected{{"queue", 5'000}, {"start", 5'000}, {"detect", 750}, {"restore", 3'000}, {"productive", 9'500}};
     CHECK(causes_of(world, id) == expected);
     world.pass(4'000);
@@ -160,7 +160,7 @@ TEST_CASE("of what is done again no second is counted as a wait too") {
     world.prepare(id);
     world.start(id);
     world.pass(20'000);
-    // Both attempts waited 4 s for data. The second did again what the first had done in half of its time.
+    // Each attempt waited 4 s for data. The second one replayed the work of the first in half of its time.
     const Causes causes = causes_of(world, id, {.data = {4'000}});
     CHECK(causes.at("replay") == 10'000);
     CHECK(causes.at("data") == 4'000 + 2'000);
@@ -179,7 +179,7 @@ TEST_CASE("random timelines: the causes sum to the wall time, and none is negati
         run.submitted = {1 + number(10'000)};
         std::int64_t now = run.submitted.ms;
         const std::int64_t attempts = number(5);
-        // Also what no record should be: times out of their order, and missing ones.
+        // Includes invalid records: times out of order, and missing times.
         const bool sound = number(3) != 0;
         const auto later = [&]() -> Time {
             if (!sound) return {number(60'000)};

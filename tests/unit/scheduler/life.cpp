@@ -1,4 +1,4 @@
-// The life of a run, as stories.
+// The life of a run, in examples.
 #include "tests/unit/scheduler_world.hpp"
 
 using namespace rtrain;
@@ -36,7 +36,8 @@ TEST_CASE("a claim on storage that takes a higher number renumbers the attempt, 
                             .master_port = 20'001});
     CHECK(world.run(run).attempts == 5);
     CHECK_FALSE(world.cluster.attempts.contains({run, 1}));
-    world.tell(NodePrepared{.attempt = {run, 1}, .incarnation = incarnation, .node = {"n2"}});  // as it was asked
+    // With the requested incarnation.
+    world.tell(NodePrepared{.attempt = {run, 1}, .incarnation = incarnation, .node = {"n2"}});
     CHECK(world.attempt(run).state == AttemptState::starting);
     CHECK(all_of<LaunchWorkers>(world.last)[1].attempt == AttemptId{run, 5});
 }
@@ -103,7 +104,7 @@ TEST_CASE("a rendezvous port that another program took is no failure of the run:
     ExitCause taken = exit_code(1);
     taken.address_in_use = true;
     for (int tries = 1; tries <= 4; ++tries) {
-        // Rank 1 could not reach rank 0; the first failure decides, whatever news comes first.
+        // Rank 1 could not reach rank 0. The rank that failed first decides, in any order of the messages.
         if (tries % 2 == 0) world.exits(run, 1, exit_code(1), 6'000);
         world.exits(run, 0, taken, 5'000);
         if (tries % 2 == 1) world.exits(run, 1, exit_code(1), 6'000);
@@ -155,7 +156,7 @@ TEST_CASE("the backoff doubles up to its end") {
 
 namespace {
 
-// Its only worker fails; returns the wait before the next attempt.
+// Makes the run's only worker fail. Returns the backoff before the next attempt.
 std::int64_t wait_after_failure(World& world, RunId run) {
     world.exits(run, 0, exit_code(1));
     world.empties(run);
@@ -171,12 +172,12 @@ TEST_CASE("after an attempt that committed, or ran for 30 s, the next one starts
     world.tell(CheckpointCommitted{.attempt = {run, 1}, .directory = "checkpoint_000001-a001"});
     world.exits(run, 0, exit_code(1));
     world.empties(run);
-    CHECK(world.run(run).attempts == 2);  // no time has passed
+    CHECK(world.run(run).attempts == 2);  // the backoff has not passed
 
     world.prepare(run);
     world.start(run);
     world.pass(29'999);
-    CHECK(wait_after_failure(world, run) == 1'000);  // the first in a row without progress
+    CHECK(wait_after_failure(world, run) == 1'000);  // the first failure in a row without progress
     world.pass(1'000);
     world.prepare(run);
     world.start(run);
@@ -187,7 +188,7 @@ TEST_CASE("after an attempt that committed, or ran for 30 s, the next one starts
 
     world.prepare(run);
     world.start(run);
-    CHECK(wait_after_failure(world, run) == 1'000);  // of failures before the progress nothing is counted
+    CHECK(wait_after_failure(world, run) == 1'000);  // failures before the progress do not count
 }
 
 TEST_CASE("a backoff that the job sets holds after progress too") {
@@ -325,7 +326,7 @@ TEST_CASE("stop: a running run ends STOPPED once empty, a queued one at once, a 
     CHECK(world.run(run).state == RunState::stopped);
     CHECK(to_text(world.run(run).reason) == "stopped by ana");
     world.pass(600'000);
-    CHECK(world.run(run).attempts == 1);  // a stopped run starts nothing
+    CHECK(world.run(run).attempts == 1);  // a stopped run does not start again
     CHECK(world.tell(RunStopAsked{.run = run, .by = "ana"}).refused->code == ErrorCode::conflict);
     CHECK(world.tell(RunStopAsked{.run = {99}, .by = "ana"}).refused->code == ErrorCode::not_found);
 }
@@ -384,7 +385,7 @@ TEST_CASE("queue_time counts from the moment that nothing holds a run back any m
     const RunId one = *world.last.created, two{one.value + 1};
     world.pass(60'000);
     CHECK(world.run(one).state == RunState::queued);
-    world.submit({.name = "urgent", .priority = 90});  // takes the room when `first` has succeeded
+    world.submit({.name = "urgent", .priority = 90});  // takes the room that `first` frees
     world.exits(first, 0, exit_code(0));
     world.empties(first);
     CHECK(world.run(one).state == RunState::queued);
@@ -392,7 +393,7 @@ TEST_CASE("queue_time counts from the moment that nothing holds a run back any m
     CHECK(world.run(one).state == RunState::queued);
     world.pass(1);
     CHECK(to_text(world.run(one).reason) == "it was not placed within limits.queue_time");
-    world.pass(4'999);  // its array let the other one go just now
+    world.pass(4'999);  // the array's limit has held it back until now
     CHECK(world.run(two).state == RunState::queued);
     world.pass(1);
     CHECK(world.run(two).state == RunState::failed);

@@ -1,4 +1,4 @@
-// Nodes come, come back, drain and leave; what was lost on the way is said again.
+// Nodes join, reconnect, drain and leave. Lost messages are sent again.
 #include "scheduler/model/derived.hpp"
 #include "scheduler/model/limits.hpp"
 #include "tests/unit/scheduler_world.hpp"
@@ -38,17 +38,17 @@ TEST_CASE("a reconnect repeats the orders that may have been lost") {
     World world;
     world.nodes(1);
     const RunId run = world.submit({.workers = 2});
-    world.tell(again("n1", {}));  // PrepareNode never came
+    world.tell(again("n1", {}));  // PrepareNode was lost
     CHECK(all_of<PrepareNode>(world.last) ==
           std::vector<PrepareNode>{{.attempt = {run, 1}, .incarnation = 1, .node = {"n1"}, .claim = true}});
     world.prepare(run);
-    world.tell(again("n1", {{run, 1}}));  // LaunchWorkers never came
+    world.tell(again("n1", {{run, 1}}));  // LaunchWorkers was lost
     CHECK(all_of<LaunchWorkers>(world.last) == std::vector<LaunchWorkers>{{.attempt = {run, 1}, .node = {"n1"}}});
     world.start(run);
     world.tell(again("n1", {{run, 1}}));
-    CHECK(world.last.act.empty());  // it runs: nothing to say
+    CHECK(world.last.act.empty());  // the workers run, so there is no order to repeat
     world.tell(RunStopAsked{.run = run, .by = "ana"});
-    world.tell(again("n1", {{run, 1}}));  // StopAttempt never came
+    world.tell(again("n1", {{run, 1}}));  // StopAttempt was lost
     CHECK(all_of<StopAttempt>(world.last).size() == 1);
 }
 
@@ -71,7 +71,7 @@ TEST_CASE("a run that ended while its agent was away has succeeded: its news is 
     world.tell(again("n1", {}));
     CHECK(all_of<StopAttempt>(world.last).size() == 1);
     CHECK(world.run(run).state == RunState::running);
-    world.exits(run, 0, exit_code(0));  // from the outbox
+    world.exits(run, 0, exit_code(0));  // delivered from the agent's outbox
     world.empties(run);
     CHECK(world.run(run).state == RunState::succeeded);
 }
@@ -141,7 +141,7 @@ TEST_CASE("a node that prepared for an attempt which is over is told to let go o
     const AttemptId over = world.attempt_id(run);
     const std::uint32_t incarnation = world.attempt(run).incarnation;
     world.tell(NodeLeft{{"n1"}});
-    world.tell(node("n1"));  // it has joined again, and the order to prepare comes only now
+    world.tell(node("n1"));  // the node has joined again, and receives the order to prepare only now
     const Decision late = world.tell(NodePrepared{.attempt = over, .incarnation = incarnation, .node = {"n1"}});
     const auto orders = all_of<StopAttempt>(late);
     REQUIRE(orders.size() == 1);
@@ -179,7 +179,7 @@ TEST_CASE("a cluster may have more of a thing than 64 bits count, over drains, l
     world.tell(NodeUndrained{{"n2"}});
     world.tell(NodeLost{.node = {"n3"}, .why = "silent"});
     world.tell(large("n3"));
-    for (const std::int64_t last : {most_memory, most_memory - 1}) {  // alike, and unlike
+    for (const std::int64_t last : {most_memory, most_memory - 1}) {  // equal bundles, then different ones
         world.tell(large_gang("gang" + std::to_string(last), last));
         REQUIRE(world.last.created);
         const RunId gang = *world.last.created;

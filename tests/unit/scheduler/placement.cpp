@@ -1,4 +1,4 @@
-// Where gangs go. Small cases are held against a search over every assignment.
+// The placement of gangs. Small cases are compared with a search over every assignment.
 #include "scheduler/placement/placement.hpp"
 
 #include <algorithm>
@@ -126,7 +126,7 @@ TEST_CASE("a node takes a bounded number of zero bundles of each user") {
     CHECK(place(nodes, two).verdict == Verdict::pending);
     two.user = "bob";
     CHECK(place(nodes, two).verdict == Verdict::feasible_now);
-    nodes.front().zero_bundles["ana"] = limits::zero_bundles_most + 7;  // as an upgrade may leave them
+    nodes.front().zero_bundles["ana"] = limits::zero_bundles_most + 7;  // an upgrade may leave such a state
     CHECK(place(nodes, one).verdict == Verdict::pending);
     CHECK(explain_placement(nodes, one).reasons.at(0).text ==
           "user ana has 256 workers without resources there, which is the most that one user may have on a node");
@@ -168,7 +168,7 @@ TEST_CASE("label selectors, named, excluded and avoided nodes") {
     request.nodes_avoided = {{"b"}};
     CHECK(nodes_of(place(nodes, request)) == Names(4, "c"));
     request.nodes_excluded = {{"c"}};
-    CHECK(nodes_of(place(nodes, request)) == Names(4, "b"));  // avoided is soft
+    CHECK(nodes_of(place(nodes, request)) == Names(4, "b"));  // avoiding a node is a soft rule
 }
 
 TEST_CASE("a topology label keeps all bundles under one value, the tightest that fits") {
@@ -192,7 +192,7 @@ TEST_CASE("repair: placed bundles stay, the missing ones join them under the sam
     const auto names = nodes_of(place(nodes, request));
     CHECK(names[1] == "a");
     CHECK(names[2] == "c");
-    CHECK(names[0] == "a");  // a hosts the gang already and takes both
+    CHECK(names[0] == "a");  // a already hosts the gang and has room for both
     CHECK(names[3] == "a");
     request.strategy = Strategy::strict_spread;
     CHECK(place(nodes, request).verdict == Verdict::infeasible);
@@ -279,7 +279,7 @@ TEST_CASE("the nearest change of several amounts at once, of a part of a GPU, an
 
 namespace {
 
-// Every assignment of equal bundles to nodes, by counts.
+// Returns true if some assignment of `left` equal bundles to the nodes exists. Tries all counts per node.
 bool some_assignment(const std::vector<std::uint32_t>& room, std::size_t at, std::uint32_t left, std::uint32_t nodes) {
     if (left == 0) return true;
     if (at == room.size() || nodes == 0) return false;

@@ -1,4 +1,4 @@
-// What a plan says of a run before it is submitted: what would become of it at its place in the queue.
+// The plan of a run before its submission: its result at its place in the queue.
 #include "scheduler/plan.hpp"
 
 #include "scheduler/explain/explain.hpp"
@@ -9,7 +9,7 @@ using namespace rtrain::stories;
 
 namespace {
 
-// Asked, and then done: the plan says what then happens, and changes nothing.
+// Plans a run, then submits it. Checks that the plan is correct, and that planning changes nothing.
 Plan planned_then_submitted(World& world, const RunSubmitted& event) {
     const Cluster before = world.cluster;
     Plan plan = rtrain::plan(world.cluster, world.now, event);

@@ -1,4 +1,4 @@
-// Who gives way to whom: within a quota as well as for room on nodes, and no more than it takes.
+// The choice of victims, for room in a quota and for room on nodes. No more runs are preempted than needed.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -36,7 +36,7 @@ bool is_preempted(const World& world, RunId id) { return world.attempt(id).reque
 TEST_CASE("within a quota each higher run has as many lower ones asked as it needs, at once", "[preemption]") {
     World world;
     world.tell(QueuesConfigured{.queues = preempting(4), .by = ""});
-    world.nodes(2, 64, 8);  // each keeps one node
+    world.nodes(2, 64, 8);  // each run keeps one node
     std::vector<RunId> low;
     for (int i = 0; i < 4; ++i)
         low.push_back(runs_in(world, "batch", {.name = "low" + std::to_string(i), .gpus = units(1), .priority = 10}));
@@ -69,7 +69,7 @@ TEST_CASE("runs of another queue are not asked for a quota they do not hold", "[
     CHECK_FALSE(is_preempted(world, elsewhere));
     CHECK_FALSE(is_preempted(world, equal));
     CHECK(to_text(world.run(waits).reason) == "queue \"batch\" holds 4 of its quota of 4 GPU, this needs 2 more");
-    // Its quota needs the one, its nodes the other.
+    // One victim is needed for its quota, the other for its nodes.
     const RunId urgent = submit_to(world, "batch", {.name = "urgent", .gpus = units(4), .priority = 90});
     CHECK_FALSE(is_preempted(world, elsewhere));
     CHECK(is_preempted(world, equal));
@@ -77,7 +77,7 @@ TEST_CASE("runs of another queue are not asked for a quota they do not hold", "[
     world.empties(equal);
     CHECK(world.run(urgent).state == RunState::starting);
     world.pass(60'000);
-    CHECK(world.attempt_id(equal).number == 1);  // and it is not placed only to be asked again
+    CHECK(world.attempt_id(equal).number == 1);  // the victim is not placed and preempted again
     CHECK_FALSE(is_preempted(world, urgent));
 }
 
@@ -89,7 +89,7 @@ TEST_CASE("nobody gives way within a quota for a run that the nodes have no room
     const RunId low = runs_in(world, "batch", {.name = "low", .gpus = units(2), .priority = 10});
     const RunId also = runs_in(world, "default", {.name = "also", .gpus = units(2)});
     submit_to(world, "batch", {.name = "urgent", .gpus = units(4), .priority = 80});
-    CHECK_FALSE(is_preempted(world, low));  // 2 GPUs are free once it has gone
+    CHECK_FALSE(is_preempted(world, low));  // 2 GPUs are free once the run has ended
     CHECK_FALSE(is_preempted(world, held));
     world.exits(also, 0, exit_code(0));
     world.empties(also);
@@ -106,7 +106,7 @@ TEST_CASE("one dearer run gives way rather than two cheap ones that lose more to
     world.pass(4'000);
     const RunId c = runs_in(world, "batch", {.name = "c", .gpus = units(2), .priority = 10});
     REQUIRE(world.node_of(a, 0) == world.node_of(b, 0));
-    world.pass(6'000);  // GPU seconds lost: a 10, b 11, c 12
+    world.pass(6'000);  // GPU seconds that would be lost: a 10, b 11, c 12
     submit_to(world, "other", {.name = "urgent", .gpus = units(2), .priority = 80});
     CHECK(is_preempted(world, c));
     CHECK_FALSE(is_preempted(world, a));
@@ -115,7 +115,7 @@ TEST_CASE("one dearer run gives way rather than two cheap ones that lose more to
 
 namespace {
 
-// Four workers of a GPU each, two at least, that have run for a while.
+// Starts a run of four workers with a GPU each, at least two, which has run for a while.
 RunId can_shrink(World& world) {
     const RunId wide =
         runs_in(world, "batch", {.name = "wide", .workers = 4, .gpus = units(1), .priority = 10, .workers_min = 2});
@@ -135,7 +135,7 @@ TEST_CASE("where shrinking is not enough, the rest is taken from others beside i
     world.pass(1'000);
     const RunId urgent = submit_to(world, "other", {.name = "urgent", .gpus = units(4), .priority = 50});
     REQUIRE(is_preempted(world, wide));
-    CHECK(world.attempt(wide).request->reason == RequestReason::resize);  // it is not stopped as a whole
+    CHECK(world.attempt(wide).request->reason == RequestReason::resize);  // the run shrinks and is not stopped
     CHECK(world.attempt(wide).request->workers == 2);
     CHECK(is_preempted(world, fresh));
     CHECK_FALSE(is_preempted(world, also));
@@ -163,7 +163,8 @@ TEST_CASE("the choice of who gives way is the cheapest of all, against a search 
     const auto draw = [&](std::int64_t most) { return std::uniform_int_distribution<std::int64_t>(0, most)(chance); };
     for (int round = 0; round < 300; ++round) {
         core::Victims all;
-        std::map<AttemptId, std::array<std::int64_t, 2>> frees;  // on two kinds of nodes
+        // Amounts that each victim frees, on two kinds of nodes.
+        std::map<AttemptId, std::array<std::int64_t, 2>> frees;
         const auto count = static_cast<std::uint64_t>(2 + draw(5));
         for (std::uint64_t i = 1; i <= count; ++i) {
             const AttemptId id{.run = {i}, .number = 1};
@@ -208,7 +209,7 @@ TEST_CASE("the choice of who gives way is the cheapest of all, against a search 
 
 namespace {
 
-struct Crowd {  // a node full of small runs of a low priority
+struct Crowd {  // a node full of small runs of low priority
     World world;
     std::vector<RunId> low;
     explicit Crowd(int count, std::uint32_t gpus = 0) {
@@ -400,7 +401,7 @@ TEST_CASE("what a queue reclaims is kept for it, not taken by another queue", "[
     world.tell(QueuesConfigured{.queues = lab(8, 4), .by = ""});
     world.nodes(1, 64, 8);
     const RunId before = runs_in(world, "text", {.name = "before", .gpus = units(4)});
-    world.pass(3'600'000);  // text has had more than others
+    world.pass(3'600'000);  // text has used more than its share
     world.exits(before, 0, exit_code(0));
     world.empties(before);
     const RunId one = runs_in(world, "vision", {.name = "one", .gpus = units(4)});
@@ -440,7 +441,8 @@ TEST_CASE("no more is reclaimed than was lent", "[preemption]") {
     const auto asked = [&] {
         return std::count_if(lent.begin(), lent.end(), [&](RunId id) { return is_preempted(world, id); });
     };
-    submit_to(world, "text", {.name = "wide", .gpus = units(8)});  // three of a node would leave vision 6 of its 8
+    // Three runs on one node would leave vision 6 of its 8 GPUs.
+    submit_to(world, "text", {.name = "wide", .gpus = units(8)});
     CHECK(asked() == 0);
     submit_to(world, "text", {.name = "fits", .workers = 3, .gpus = units(2)});
     CHECK(asked() == 1);
@@ -478,7 +480,7 @@ TEST_CASE("what a team has lent comes back to the queues below it", "[preemption
     CHECK(world.run(claimant).state == RunState::starting);
     CHECK(world.run(more).state == RunState::queued);
     const RunId further = submit_to(world, "a1", {.name = "further", .gpus = units(1)});
-    CHECK_FALSE(is_preempted(world, goes == one ? two : one));  // that is teamB's own
+    CHECK_FALSE(is_preempted(world, goes == one ? two : one));  // that run is within teamB's own quota
     CHECK(world.run(further).state == RunState::queued);
 }
 
@@ -488,7 +490,8 @@ TEST_CASE("a queue within its own quota gives nothing back, however much its tea
     world.nodes(1, 64, 8);
     const RunId large = runs_in(world, "b2", {.name = "large", .gpus = units(6)});
     world.pass(60'000);
-    const RunId own = runs_in(world, "b1", {.name = "own", .gpus = units(2)});  // younger: it would lose the least
+    // Younger, so it would lose the least work.
+    const RunId own = runs_in(world, "b1", {.name = "own", .gpus = units(2)});
     const RunId claimant = submit_to(world, "a1", {.name = "mine", .gpus = units(2)});
     CHECK(is_preempted(world, large));
     CHECK_FALSE(is_preempted(world, own));
@@ -554,7 +557,7 @@ TEST_CASE("what waits for nodes is lent only as far as ends before give it back"
     REQUIRE_FALSE(world.run(waits).nodes_reserved.empty());
     const std::int64_t asked = GENERATE(4, 5);
     const RunId for_long = submit_to(world, "text", {.name = "for-long", .gpus = units(asked)});
-    if (asked == 4) {  // "a" gives 4 back when "waits" starts with 8, and "b" still has 4
+    if (asked == 4) {  // "a" returns 4 GPUs when "waits" starts with 8, and "b" still has 4
         CHECK(world.run(for_long).state == RunState::starting);
         return;
     }

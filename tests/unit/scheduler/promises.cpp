@@ -1,6 +1,6 @@
-// The promise of a reservation: its time never moves later while limits hold and no node leaves. No two runs wait for
-// each other for ever. Random traces of runs that end when their limits do, and of some that have none. RTRAIN_TRACES
-// says how many, and RTRAIN_TRACES_FROM which is the first.
+// A reservation's time never moves later while limits hold and no node is removed, and no two runs wait for each other
+// for ever. Random traces contain runs that end at their limits, and some without limits. RTRAIN_TRACES is the number
+// of traces, RTRAIN_TRACES_FROM the first one.
 #include <cstdlib>
 
 #include "scheduler/model/derived.hpp"
@@ -16,7 +16,7 @@ enum class Failing { none, one_in_three, half, all };
 enum class Limited { no, apart, lent };  // lent: queues below one parent borrow from each other
 
 struct Load {
-    bool two_priorities = false;  // promises hold for the higher one
+    bool two_priorities = false;  // reservations hold for runs of the higher priority
     Failing failing = Failing::none;
     Limited quotas = Limited::no;
 };
@@ -25,7 +25,7 @@ class Trace {
   public:
     explicit Trace(std::uint64_t seed, Load load) : state_(seed * 2 + 1), load_(load) {
         cluster_.meta.cluster_id = "c0ffee00";
-        cluster_.meta.quarantine.failures = 0;  // never: no node leaves
+        cluster_.meta.quarantine.failures = 0;  // disables quarantine, so that no node is taken out of use
         const auto nodes = 1 + dice(4);
         for (std::uint64_t n = 1; n <= nodes; ++n)
             tell(node("n" + std::to_string(n), static_cast<std::int64_t>(4 + dice(5)),
@@ -103,7 +103,7 @@ class Trace {
         return core::wall_time_end(run).value_or(now_ + *run.spec.wall_time_limit);
     }
     bool attempt_fails(const Run& run) {
-        if (!run.spec.wall_time_limit && run.failures >= 6) return false;  // retries without a limit would never end
+        if (!run.spec.wall_time_limit && run.failures >= 6) return false;  // without a limit, retries would never end
         switch (load_.failing) {
             case Failing::none:
                 return false;
@@ -144,7 +144,7 @@ class Trace {
         for (std::uint32_t rank = 0; rank < attempt.workers.size(); ++rank)
             tell(WorkerStarted{.attempt = id, .rank = {rank}, .pid = 100});
     }
-    // A preempted attempt ends before its time: within the grace that it has.
+    // Moves the end of a preempted attempt to a time within its grace.
     void end_sooner(AttemptId id) {
         const Attempt& attempt = cluster_.attempts.at(id);
         if (terminal(attempt.state)) return;
@@ -166,7 +166,7 @@ class Trace {
     void pass(std::int64_t at_most) {
         const Time end{now_.ms + 1 + static_cast<std::int64_t>(dice(static_cast<std::uint64_t>(at_most)))};
         while (true) {
-            const auto wake = next_wake(cluster_);  // not later than now: a limit is due
+            const auto wake = next_wake(cluster_);  // not later than `now_` if a limit is due
             const Time next = ends_.empty() ? end : std::min(end, ends_.begin()->first);
             if (wake && std::max(*wake, now_) < next) {
                 now_ = std::max(*wake, now_);
@@ -182,7 +182,7 @@ class Trace {
             }
         }
     }
-    // Each run whose demand fits the empty cluster has started in the end.
+    // Checks that each run whose demand fits the empty cluster has started at the end.
     void end() {
         while (!ends_.empty() || next_wake(cluster_)) pass(4'000'000);
         CHECK(cluster_.index.live_attempts().empty());
@@ -197,15 +197,16 @@ class Trace {
         for (const Bundle& bundle : request_of(run).bundles) add(demand, bundle.demand);
         return demand;
     }
-    // What a queue borrows is promised to nobody: the lender may need it.
+    // Returns true if the run's queue would borrow. Such a run has no promised time, since the lender may need the
+    // quota.
     bool borrows(const Run& run) const {
         const core::Quotas quotas(cluster_);
         for (std::string at = run.spec.queue; !at.empty(); at = core::rules_of(cluster_.queues, at).parent)
             if (!quotas.own(at, demand_of(run))) return true;
         return false;
     }
-    // A promise ends when the run starts on its seats, ends by its limit while it waits to be tried again, or would
-    // borrow, since others of its queue have borrowed.
+    // Drops a promise when the run starts on its seats, ends by its limit during a backoff, or would borrow because
+    // other runs of its queue have borrowed.
     void check() {
         std::erase_if(promised_, [&](const auto& entry) {
             const Run& run = cluster_.runs.at(entry.first);
@@ -239,7 +240,7 @@ class Trace {
     Time now_{1'000};
     std::set<std::uint32_t> seen_;  // incarnations
     std::set<AttemptId> fails_;
-    std::map<RunId, Time> promised_;  // of runs that wait
+    std::map<RunId, Time> promised_;  // the promised start of each waiting run
     std::size_t promises_ = 0;
     std::set<std::pair<Time, AttemptId>> ends_;
 };

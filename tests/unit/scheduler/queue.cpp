@@ -1,4 +1,4 @@
-// Who is placed next, and why a run waits.
+// The order of placement, and the reasons for which runs wait.
 #include "scheduler/explain/explain.hpp"
 #include "scheduler/queue/order.hpp"
 #include "tests/unit/scheduler_world.hpp"
@@ -30,14 +30,14 @@ TEST_CASE("a blocked big run is not jumped on the nodes it needs, but others may
                    .headline.find("It waits behind a run that needs the same nodes.") != std::string::npos;
     };
     CHECK(says_behind());
-    world.tell(node("n3", 4, 0));  // no GPU: big could never use it
+    world.tell(node("n3", 4, 0));  // a node without GPUs, which big could never use
     const RunId plain = world.submit({.name = "plain"});
     CHECK(world.run(plain).state == RunState::starting);
     CHECK(world.node_of(plain, 0) == NodeId{"n3"});
     world.exits(small, 0, exit_code(0));
     world.empties(small);
     CHECK(world.run(big).state == RunState::starting);
-    CHECK_FALSE(says_behind());  // it is the next one now
+    CHECK_FALSE(says_behind());  // the run is the next one now
     CHECK(to_text(world.run(behind).reason) == "waits for room");
 }
 
@@ -135,7 +135,7 @@ TEST_CASE("a run without resources starts on full and on reserved nodes, and res
     world.start(driver);
     world.exits(driver, 0, killed(9));
     world.empties(driver);
-    CHECK(world.run(driver).nodes_reserved.empty());  // it retries in a moment, which keeps no place
+    CHECK(world.run(driver).nodes_reserved.empty());  // a retry after a short backoff reserves no node
     world.exits(small, 0, exit_code(0));
     world.empties(small);
     CHECK(world.run(big).state == RunState::starting);
@@ -254,5 +254,5 @@ TEST_CASE("a queue change made of outdated queues is refused") {
     REQUIRE(refused.refused);
     CHECK(refused.refused->code == ErrorCode::conflict);
     CHECK(world.cluster.queues == first);
-    CHECK_FALSE(world.tell(QueuesConfigured{.queues = second, .by = "bob"}).refused);  // a whole file replaces all
+    CHECK_FALSE(world.tell(QueuesConfigured{.queues = second, .by = "bob"}).refused);  // a new file replaces all queues
 }

@@ -1,4 +1,4 @@
-// Random walks over every event, sensible or not: no event may break an invariant, and `save` must tell the whole
+// Random walks over every event, valid or not. No event may break an invariant, and `save` must contain the whole
 // change.
 #include <functional>
 
@@ -87,7 +87,7 @@ class Walk {
         event.faults = static_cast<std::uint32_t>(dice(2));
         return event;
     }
-    Event deleted() {  // agents delete what they were told to
+    Event deleted() {  // an agent deletes the checkpoints that it has orders for
         for (const auto& [key, checkpoint] : world_.cluster.checkpoints)
             if (checkpoint.deleting && dice(2) == 0)
                 return CheckpointDeleted{.run = key.run, .directory = key.directory};
@@ -192,7 +192,7 @@ TEST_CASE("no walk over the events breaks an invariant") {
         for (const auto& [id, run] : walk.cluster().runs) ended += terminal(run.state);
         attempts += walk.cluster().attempts.size();
     }
-    CHECK(ended > walks);  // the walks get somewhere
+    CHECK(ended > walks);  // the walks make progress
     CHECK(attempts > 3 * walks);
 }
 

@@ -1,4 +1,4 @@
-// Reasons: their kinds, their short form, and what others may read of them.
+// Reasons: their kinds, their short form, and the part that other users may read.
 #include "scheduler/model/records.hpp"
 #include "tests/unit/catch.hpp"
 
@@ -80,7 +80,8 @@ TEST_CASE("other users read neither a job's last words nor what stands in a caus
 
 TEST_CASE("why a node is out of use: a person's words stand, a job's are hidden", "[reasons]") {
     Node node{.id = {"n1"}, .state = NodeState::draining};
-    node.state_reason = reasons::Text{"drained by ana: replace DIMM (slot 3), back on Monday"};  // of version 4
+    // As version 4 stored it.
+    node.state_reason = reasons::Text{"drained by ana: replace DIMM (slot 3), back on Monday"};
     CHECK(why_out_of_use(node, JobWords::hidden) == "drained by ana: replace DIMM (slot 3), back on Monday");
     node.state = NodeState::quarantined;
     node.state_reason = reasons::Text{"3 attempts of 3 runs failed here first: a attempt 1 (secret=1)"};

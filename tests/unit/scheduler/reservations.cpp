@@ -1,4 +1,4 @@
-// What a reservation holds: seats, and no more of its nodes. Who passes it, and who does not.
+// The seats of a reservation, which do not include the rest of its nodes. The runs that may pass it.
 #include "scheduler/queue/order.hpp"
 #include "tests/unit/scheduler_world.hpp"
 
@@ -64,7 +64,7 @@ TEST_CASE("nothing that passes takes a device or an amount of the seats", "[rese
     world.nodes(1, 4, 2);
     world.running({.name = "actor", .cpus = 2, .gpus = units(1)});  // GPU 0
     const RunId gang = world.submit({.name = "gang", .cpus = 3, .gpus = units(2)});
-    CHECK_FALSE(starts(world, world.submit({.name = "gpu", .gpus = units(1)})));  // GPU 1 is free, and reserved
+    CHECK_FALSE(starts(world, world.submit({.name = "gpu", .gpus = units(1)})));  // GPU 1 is free, but reserved
     CHECK_FALSE(starts(world, world.submit({.name = "two", .cpus = 2})));         // 3 of 4 CPUs are reserved
     CHECK(starts(world, world.submit({.name = "one", .cpus = 1})));
     CHECK_FALSE(starts(world, world.submit({.name = "more", .cpus = 1})));
@@ -87,11 +87,11 @@ TEST_CASE("seats of several reservations on a node add up", "[reservations]") {
     const RunId actor = world.running({.name = "actor", .gpus = units(1)});
     const RunId holder = world.running({.name = "holder", .cpus = 5});
     const RunId gpu = world.submit({.name = "gpu", .cpus = 2, .gpus = units(1)});
-    const RunId cpu = world.submit({.name = "cpu", .cpus = 5});  // it lacks CPUs, and no GPU
+    const RunId cpu = world.submit({.name = "cpu", .cpus = 5});  // it lacks CPUs, but no GPU
     CHECK(world.run(gpu).nodes_reserved == std::vector<NodeId>{{"n1"}});
     CHECK(world.run(cpu).nodes_reserved == std::vector<NodeId>{{"n1"}});
-    CHECK(starts(world, world.submit({.name = "one"})));         // 2 + 5 of 8 are reserved
-    CHECK_FALSE(starts(world, world.submit({.name = "more"})));  // though a CPU is idle
+    CHECK(starts(world, world.submit({.name = "one"})));         // 2 + 5 of 8 CPUs are reserved
+    CHECK_FALSE(starts(world, world.submit({.name = "more"})));  // a CPU is idle
     finishes(world, holder);
     CHECK(starts(world, cpu));
     finishes(world, actor);
@@ -128,7 +128,7 @@ TEST_CASE("the runs of a program pass the reservation that waits for it, and tho
     const RunId call = world.submit({.name = "call", .cpus = 4, .gpus = units(1)});
     CHECK_FALSE(starts(world, world.submit({.name = "stranger"})));
     CHECK_FALSE(starts(world, submit_of(world, "session-bb", {.name = "other"})));
-    CHECK(starts(world, submit_of(world, program, {.name = "own"})));  // behind runs of its shape that may not
+    CHECK(starts(world, submit_of(world, program, {.name = "own"})));  // it passes runs of its shape that may not start
     CHECK(starts(world, submit_of(world, program, {.name = "own-long", .wall_time = Duration{9'000'000}})));
     CHECK(world.run(call).state == RunState::queued);
 }
@@ -175,7 +175,7 @@ TEST_CASE("nodes that an earlier version reserved without amounts stay closed un
     stored.index.catch_up(stored);
     CHECK(stored.index.nodes(~stored.index.reserved().bit_of(call))[0].free.empty());
     CHECK(stored.index.nodes(every_reservation)[0].free.at("CPU") == units(3));
-    decide(stored, world.now, submission({.name = "function"}));  // a cycle renews it
+    decide(stored, world.now, submission({.name = "function"}));  // a cycle renews the reservation
     CHECK(stored.runs.at(call).seats_reserved.size() == 1);
     CHECK(stored.runs.at(call).reserved_after == std::vector<AttemptId>{{.run = actor, .number = 1}});
     CHECK(stored.runs.rbegin()->second.state == RunState::starting);
@@ -214,7 +214,7 @@ TEST_CASE("a reservation no longer waits for an attempt when others have made ro
     CHECK(world.run(call).reserved_after == std::vector<AttemptId>{world.attempt_id(actor), world.attempt_id(big)});
     finishes(world, small);
     CHECK(world.run(call).reserved_after == std::vector<AttemptId>{world.attempt_id(actor)});
-    CHECK_FALSE(starts(world, world.submit({.name = "one"})));  // 2 free CPUs and the actor's are the seats
+    CHECK_FALSE(starts(world, world.submit({.name = "one"})));  // the seats are the 2 free CPUs and those of the actor
     finishes(world, actor);
     CHECK(starts(world, call));
 }
@@ -238,7 +238,7 @@ TEST_CASE("a run that retries starts again before the run that waits for its nod
     world.nodes(2, 1);
     const RunId first = world.running({.name = "first", .workers = 2, .max_failures = 3});
     const RunId second = world.submit({.name = "second", .workers = 2});
-    const bool made_progress = GENERATE(false, true);  // then it is not delayed
+    const bool made_progress = GENERATE(false, true);  // an attempt with progress gets no backoff
     if (made_progress) world.pass(40'000);
     world.exits(first, 1, killed(9));
     world.exits(first, 0, killed(15));

@@ -1,4 +1,4 @@
-// Amounts are exact, labels mean what they say.
+// Amounts are exact, and label selectors match as documented.
 #include "scheduler/model/resources.hpp"
 
 #include "scheduler/model/records.hpp"

@@ -1,4 +1,4 @@
-// Queues: fair shares, quotas, borrowing, and the reservation of the run at the head.
+// Queues: fair shares, quotas, borrowing, and the reservation of the run at the head of the queue.
 #include "scheduler/queue/shares.hpp"
 
 #include "scheduler/model/queue_use.hpp"
@@ -174,7 +174,7 @@ TEST_CASE("the head of the queue has nodes reserved, and only what ends in time 
     CHECK(world.run(endless).state == RunState::queued);
     CHECK(world.run(slow).state == RunState::queued);
     CHECK(world.run(quick).state == RunState::starting);
-    world.pass(150'000);  // the estimate was wrong: nothing has started, so no limit counts yet
+    world.pass(150'000);  // the estimate was wrong; no run has started, so no limit has begun
     CHECK(world.run(big).state == RunState::queued);
     CHECK(world.run(big).reserved_from > Time{101'000});
 }
@@ -189,7 +189,7 @@ TEST_CASE("a reservation of unknown time takes the node that is given back, befo
     CHECK(world.run(big).nodes_reserved == std::vector<NodeId>{{"n1"}, {"n2"}, {"n3"}, {"n4"}, {"n5"}});
     CHECK(world.run(big).reserved_from == Time{});
     world.pass(100);
-    end(world, holders[5]);  // its exit was saved at the very same time
+    end(world, holders[5]);  // its exit was recorded at the same time
     CHECK(world.run(big).nodes_reserved == std::vector<NodeId>{{"n1"}, {"n2"}, {"n3"}, {"n4"}, {"n6"}});
     CHECK(world.run(behind).state == RunState::queued);
     for (std::size_t i = 1; i < 5; ++i) end(world, holders[i]);
@@ -204,7 +204,8 @@ TEST_CASE("a restored run's pace is that since its restart, not since a beginnin
     event.spec.stop_at = {{"epoch", 20}};
     world.tell(event);
     const RunId run = *world.last.created;
-    world.prepare(run, 0, "checkpoint_000015-a000");  // of another cluster: nobody here knows how far it was
+    // A checkpoint of another cluster, whose progress is not recorded here.
+    world.prepare(run, 0, "checkpoint_000015-a000");
     world.start(run);
     const Duration hour{3'600'000};
     const auto expected = [&] {
@@ -215,7 +216,7 @@ TEST_CASE("a restored run's pace is that since its restart, not since a beginnin
     };
     world.pass(hour.ms);
     world.commits(run, "checkpoint_000016-a001", {{"epoch", 16}});
-    CHECK(expected() == Time{});  // one alone tells no pace
+    CHECK(expected() == Time{});  // one report alone gives no pace
     world.pass(hour.ms);
     world.commits(run, "checkpoint_000017-a001", {{"epoch", 17}});
     CHECK(expected() == world.now + Duration{3 * hour.ms});
@@ -225,7 +226,7 @@ TEST_CASE("a restored run's pace is that since its restart, not since a beginnin
     world.prepare(run, 0, "checkpoint_000017-a001");
     world.start(run);
     world.pass(2 * hour.ms);
-    world.commits(run, "checkpoint_000018-a002", {{"epoch", 18}});  // where it began is on record
+    world.commits(run, "checkpoint_000018-a002", {{"epoch", 18}});  // the checkpoint from which it started is recorded
     CHECK(expected() == world.now + Duration{4 * hour.ms});
 }
 

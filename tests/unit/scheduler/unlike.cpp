@@ -1,4 +1,4 @@
-// Many waiting runs that ask for unlike things: what an event costs does not grow with their number.
+// Many waiting runs with different demands. The cost of an event does not grow with their number.
 #include "tests/unit/scheduler_world.hpp"
 
 using namespace rtrain;
@@ -7,9 +7,9 @@ using namespace rtrain::stories;
 namespace {
 
 constexpr int waiting = 100;
-constexpr std::uint64_t few = 8;  // searches for room, of an event that matters to one run or none
+constexpr std::uint64_t few = 8;  // bound on the searches for room during an event that concerns at most one run
 
-// Ten nodes with four CPUs; of each three are taken.
+// Ten nodes with four CPUs each, three of which are in use.
 struct Crowd {
     World world;
     std::vector<RunId> busy, waits;
