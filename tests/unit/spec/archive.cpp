@@ -1,4 +1,4 @@
-// A working directory there and back: what is left out, what the name depends on, and archives that mean harm.
+// Packs and unpacks a working directory: excluded files, the inputs of its hash, and malicious archives.
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -33,7 +33,7 @@ struct CodeFolder : Folder {
 };
 
 std::string archive_with(const CodeFolder& folder,
-                         const std::vector<TarEntry>& entries) {  // as no rtrain would make it
+                         const std::vector<TarEntry>& entries) {  // an archive that rtrain would never write
     const std::string file = folder.path + "/evil.tar.zst";
     auto out = TarWriter::create(file);
     REQUIRE(out.ok());
@@ -75,7 +75,7 @@ TEST_CASE("a directory comes back with its files, modes, links and empty directo
     CHECK(fs::read_symlink(folder.path + "/cache/code/pkg/link") == "../train.py");
     CHECK(::access((folder.path + "/cache/code/run.sh").c_str(), X_OK) == 0);
     CHECK(std::distance(fs::directory_iterator(folder.path + "/cache"), {}) == 1);
-    CHECK(unpack_archive(packed->file, folder.path + "/cache/code").ok());  // a second agent, the same content
+    CHECK(unpack_archive(packed->file, folder.path + "/cache/code").ok());  // a second agent unpacks the same content
 }
 
 TEST_CASE("what belongs to unpacking is done before anybody finds the directory; where it fails nothing is there") {
@@ -185,7 +185,7 @@ TEST_CASE("an archive that reaches out of its directory is refused, and leaves n
         {entry("link", TarType::link, "/etc"), entry("link/x")},
         {entry("link", TarType::link, "../..")},
         {entry("a", TarType::link, "."), entry("b", TarType::link, "a/../../..")},
-        {entry("d/a", TarType::link, ".."), entry("b", TarType::link, "d/a/..")},  // each looks harmless by itself
+        {entry("d/a", TarType::link, ".."), entry("b", TarType::link, "d/a/..")},  // each entry alone looks harmless
         {entry("d/a", TarType::link, ".."), entry("b", TarType::link, "d/a/.."),
          entry("b/planted", TarType::link, "x")},
         {entry("d/a", TarType::link, ".."), entry("b", TarType::link, "d/a/.."), entry("b/new/x", TarType::link, "x")},

@@ -1,5 +1,5 @@
-// The table of ignore rules against this packer. tests/python/packing/test_packing.py runs it against the Python
-// driver's, and against git; test_ignore_rules.py beside it names another table, whose rules were made by chance.
+// Runs the table of ignore rules against this packer. tests/python/packing/test_packing.py runs it against the Python
+// driver's packer and against git. test_ignore_rules.py in that folder names another table, with random rules.
 
 #include <unistd.h>
 

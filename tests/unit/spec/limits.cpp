@@ -1,5 +1,5 @@
-// The bounds of a spec: each list has one, a text that is too much is refused with it, and what is wrong is listed to a
-// bounded length.
+// The bounds of a spec. Each list has a bound, a text of excessive size is refused, and the list of problems is
+// bounded.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -31,13 +31,13 @@ json job_with(const std::string& path, json value) {
     return job;
 }
 ReadAnswer read(const json& job, JsonFrom from = JsonFrom::submitter) { return job_from_json(json_text(job), from); }
-// The only problem of a job.
+// Returns the only problem of a job.
 std::string problem_of(const json& job) {
     const ReadAnswer answer = read(job);
     REQUIRE(answer.problems.size() == 1);
     return answer.problems[0].path + ": " + answer.problems[0].message;
 }
-// Of a list or map whose entries fit its row.
+// Returns a list or map for the field at `path` with `count` valid entries.
 json full(const std::string& path, std::size_t count) {
     if (path == "stop") return many_keys(count, "metric", 1.5);
     if (path == "env" || path == "labels" || path == "scaling.label_selector") return many_keys(count, "KEY_", "x");
@@ -61,14 +61,14 @@ TEST_CASE("a list or map at its limit is read, and one entry more is refused wit
     for (const ListLimit& limit : list_limits) {
         const std::string path(limit.path);
         INFO(path);
-        if (path == "tracking") continue;                  // it has three names
-        if (path == "scaling.worker_selectors") continue;  // it has as many as there are workers
+        if (path == "tracking") continue;                  // only three names are valid
+        if (path == "scaling.worker_selectors") continue;  // its number must equal the number of workers
         const ReadAnswer fits = read(job_with(path, full(path, limit.most)));
         CHECK(fits.job);
         const json beyond = job_with(path, full(path, limit.most + 1));
         CHECK(problem_of(beyond) ==
               path + ": has " + std::to_string(limit.most + 1) + " entries; the most is " + std::to_string(limit.most));
-        CHECK(read(beyond, JsonFrom::record).job);  // it was accepted by a version before
+        CHECK(read(beyond, JsonFrom::record).job);  // accepted from a record, since an earlier version accepted it
     }
 }
 
@@ -101,7 +101,7 @@ TEST_CASE("a field behind the hundredth problem is as unusable as the first") {
     job["scaling"] = {{"use_gpu", true}, {"resources_per_worker", {{"GPU", "many"}}}};
     const ReadAnswer answer = read(job);
     REQUIRE(answer.problems.size() == 101);
-    CHECK(answer.problems[100].message == "and 101 more problems");  // none about use_gpu and its GPUs
+    CHECK(answer.problems[100].message == "and 101 more problems");  // no problem is about use_gpu and its GPUs
 }
 
 TEST_CASE("what YAML itself refuses is listed to the same length") {

@@ -1,5 +1,5 @@
-// The table of links and special files against this packer. tests/python/packing/test_links.py runs it against the
-// Python driver's.
+// Runs the table of links and special files against this packer. tests/python/packing/test_links.py runs it against the
+// Python driver's packer.
 
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Reading the queues' file: what it means, and how what is wrong with it is said.
+// Reads the file of queues: its meaning, and the errors about its faults.
 #include "storage/job_spec/fields/queues.hpp"
 
 #include <fstream>

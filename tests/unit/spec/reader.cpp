@@ -1,4 +1,4 @@
-// Reading a job: what is taken, what is refused, and how it is said.
+// Reads a job: the values that are accepted, those that are refused, and the messages.
 
 #include <fstream>
 
@@ -30,7 +30,7 @@ Problem problem_of(const std::string& yaml, const ReadOptions& options = {}) {
 bool says(const Problem& problem, const std::string& text) {
     return (problem.message + "; " + problem.suggestion).find(text) != std::string::npos;
 }
-// The given lines below a job that is otherwise right.
+// Returns a valid job with the given lines added.
 std::string job_with(const std::string& lines) { return "entrypoint: train\n" + lines; }
 Amount ticks(std::int64_t count) { return {count}; }
 

@@ -1,4 +1,4 @@
-// The JSON Schema and the reader say the same: each odd value in each field is shown to both.
+// The JSON Schema and the reader agree. Both get each odd value in each field.
 
 #include <unistd.h>
 
@@ -41,7 +41,7 @@ check.check_schema(given["schema"])
 print("".join("1" if check.is_valid(job) else "0" for job in given["jobs"]))
 )";
 
-// Verdicts of Python's jsonschema; empty where it is not installed.
+// Returns the verdicts of Python's jsonschema; empty if it is not installed.
 std::string verdicts(const json& schema, const std::vector<json>& jobs) {
     const fs::path python = repository() / ".venv/bin/python";
     if (!fs::exists(python) || std::system((python.string() + " -c 'import jsonschema' 2>/dev/null").c_str()) != 0)
@@ -142,7 +142,7 @@ std::vector<json> odd_jobs(const json& schema) {
     return jobs;
 }
 
-// Contradictions, ranges and kinds that a schema cannot see.
+// Returns true if the problems are contradictions, ranges or kinds that a schema cannot express.
 bool only_the_reader_can_see(const Problems& problems) {
     const std::vector<std::string> phrases = {"begins above its end",
                                               "in this process",
@@ -181,14 +181,14 @@ TEST_CASE("the schema and the reader agree on every odd value in every field") {
         const bool schema_takes = by_schema.at(i) == '1';
         const bool agree = answer.job.has_value() == schema_takes;
         good += answer.job ? 1 : 0;
-        if (answer.job) {  // and what was read is written so that it is read the same
+        if (answer.job) {  // the written form of the job is read as an equal job
             const ReadAnswer again = job_from_json(to_json(*answer.job));
             CAPTURE(json_text(jobs[i]));
             CHECK((again.job && *again.job == *answer.job));
         }
         if (agree) continue;
         CAPTURE(json_text(jobs[i]), answer.problems.empty() ? "" : answer.problems[0].message);
-        CHECK(schema_takes);  // what the reader takes, the schema takes
+        CHECK(schema_takes);  // the schema accepts every job that the reader accepts
         CHECK(only_the_reader_can_see(answer.problems));
         ++seen_by_reader_only;
     }
@@ -243,7 +243,7 @@ TEST_CASE("a whole number beyond 64 bits is read as the last one within") {
     const auto read = [](const char* text) { return whole_number(Value{.kind = Kind::number, .text = text}); };
     CHECK(read("4.0") == 4);
     CHECK(read("9223372036854775807") == std::numeric_limits<std::int64_t>::max());
-    CHECK(read("18446744073709551615") == 9'223'372'036'854'774'784);  // by way of a double
+    CHECK(read("18446744073709551615") == 9'223'372'036'854'774'784);  // the value is read as a double
     CHECK(read("-1e300") == -9'223'372'036'854'774'784);
 }
 

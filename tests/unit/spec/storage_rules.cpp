@@ -1,4 +1,4 @@
-// The file of `node join --storage-rules`: what it means, and which paths it allows to whom.
+// The file of `node join --storage-rules`: its meaning, and the paths that it allows to each user.
 #include "storage/job_spec/storage_rules.hpp"
 
 #include <fstream>
