@@ -1,4 +1,4 @@
-// The encoding of records and events: exact, deterministic, kind to newer minor versions.
+// The encoding of records and events is exact and deterministic, and accepts data of newer minor versions.
 #include "storage/state/journal.hpp"
 #include "tests/unit/catch.hpp"
 #include "tests/unit/state_random.hpp"
@@ -62,7 +62,8 @@ TEST_CASE("fields of a newer minor version are passed over; a newer version and 
     CHECK(decode_record(R"({"v":2,"type":"Node"})").error().code == ErrorCode::conflict);
     CHECK(decode_record(R"({"v":1,"type":"Sweep"})").error().code == ErrorCode::conflict);
     const Error newer_reason = decode_record(R"({"v":1,"type":"Run","reason":{"kind":"moon_phase"}})").error();
-    CHECK(newer_reason.code == ErrorCode::conflict);  // no damage: a backup would lose what is there
+    // Not reported as damage, since restoring a backup would lose data.
+    CHECK(newer_reason.code == ErrorCode::conflict);
     CHECK(newer_reason.message.find("a reason of the kind \"moon_phase\"") != std::string::npos);
 }
 

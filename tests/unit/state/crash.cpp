@@ -1,5 +1,5 @@
-// What a crash or a bad disk leaves behind. A cut or torn WAL opens to the state before or after a transaction; a
-// changed byte in the main file is either noticed, or it was one that means nothing.
+// The database after a crash or a disk error. With a cut or torn WAL it opens in the state before or after a
+// transaction. A changed byte in the main file is detected, or has no meaning.
 #include <sqlite3.h>
 
 #include <random>
@@ -12,8 +12,8 @@ using namespace rtrain::state;
 
 namespace {
 
-// The files of a head that was killed after two transactions since it was last closed, and the three states it was in
-// with the WAL's length at each.
+// The files of a head that was killed after two transactions since the database was last closed. Also its three states,
+// and the WAL's length at each.
 struct Wreck {
     std::string main, wal, lock;
     std::vector<Cluster> states;
@@ -24,7 +24,7 @@ Wreck wreck() {
     ScratchDirectory scratch;
     Wreck wreck;
     std::filesystem::create_directories(scratch / "data");
-    {  // small pages: fewer bytes to cut, and each transaction touches more pages
+    {  // with small pages there are fewer bytes to cut, and each transaction touches more pages
         Database database = Database::open(scratch / "data/state.db", Database::Mode::create).value();
         REQUIRE(database.run("PRAGMA page_size=1024").ok());
         REQUIRE(database.run("PRAGMA application_id=1").ok());
@@ -51,8 +51,8 @@ Wreck wreck() {
     return wreck;
 }
 
-// The next byte at which a WAL is cut or torn: every byte of the headers, and every 31st of a page. To SQLite a
-// page's bytes are alike, since its frame counts whole or not at all.
+// Returns the next byte at which the WAL is cut or torn: every byte of the headers, and every 31st of a page. The bytes
+// of a page are equivalent, since SQLite applies a frame as a whole or not at all.
 std::size_t next_place(std::size_t at) {
     constexpr std::size_t file_header = 32, frame_header = 24, frame = frame_header + 1'024;
     if (at < file_header) return at + 1;
@@ -94,12 +94,13 @@ TEST_CASE("the WAL torn anywhere in its last transaction opens to the state befo
     for (char& byte : garbage) byte = static_cast<char>(random());
     for (std::size_t torn = wreck.ends[1]; torn < wreck.wal.size(); torn = next_place(torn)) {
         std::string wal = wreck.wal;
-        std::size_t length = torn % 2 == 0 ? 1 + torn % 512 : wal.size() - torn;  // a piece, or all the rest
+        std::size_t length = torn % 2 == 0 ? 1 + torn % 512 : wal.size() - torn;  // a piece, or the whole rest
         wal.replace(torn, length, garbage, torn, std::min(length, wal.size() - torn));
         if (wal == wreck.wal) continue;
         Result<Cluster> cluster = opened_from(scratch / "data", wreck, wal);
         if (!cluster) FAIL("torn at " << torn << ": " << cluster.error().message);
-        bool legal = *cluster == wreck.states[1] || *cluster == wreck.states[2];  // what lies before the tear is there
+        // Transactions before the torn byte are complete.
+        bool legal = *cluster == wreck.states[1] || *cluster == wreck.states[2];
         if (!legal) FAIL("torn at " << torn << " is no state the head was in");
     }
     SUCCEED();

@@ -1,4 +1,4 @@
-// Databases that earlier versions have left behind (tests/data; make_state.py there has made them).
+// Databases of earlier versions. tests/data/make_state.py made the ones in tests/data.
 #include <map>
 
 #include "tests/unit/source_directory.hpp"
@@ -59,7 +59,7 @@ const std::map<std::string, std::string> in_version_4 = {
     {"too-long", "limits.wall_time was reached"},
 };
 
-// Returns what the node's agent says when it comes back after a head's start.
+// Returns the registration that the node's agent sends after the head's start.
 NodeRegistered registration_of(const Cluster& cluster, const NodeId& id) {
     const Node& node = cluster.nodes.at(id);
     NodeRegistered event{.node = id,
@@ -119,7 +119,7 @@ TEST_CASE(
         CHECK(run.reason.is<reasons::Text>() != (waits || run.reason.none()));
         if (run.name != "low") CHECK(reasons.at(run.name) == in_version_4.at(run.name));
     }
-    CHECK(reasons.at("low") == "waits for room");  // that it was preempted stands in its last attempt
+    CHECK(reasons.at("low") == "waits for room");  // the preemption is recorded in its last attempt
     check_that_it_is_kept(story, scratch);
 }
 
@@ -127,7 +127,7 @@ TEST_CASE("a database of release 0.1.0 is opened, and every run has the reason t
     ScratchDirectory scratch;
     put_data(scratch, "state-5.db");
     Story story(scratch / "data");
-    std::map<std::string, std::string> expected = in_version_4;  // by the same story
+    std::map<std::string, std::string> expected = in_version_4;  // the history is the same
     expected["lost"] = "node node-3 was lost: no heartbeat for 3.0 s";
     CHECK(reasons_of(story.cluster) == expected);
     for (const auto& [id, run] : story.cluster.runs) CHECK_FALSE(run.reason.is<reasons::Text>());

@@ -1,4 +1,4 @@
-// The journal as the head uses it: what is committed is there after a restart, and only one head may have it.
+// The journal of the head. Committed data is present after a restart, and only one head may open it.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -99,7 +99,7 @@ TEST_CASE("a database of a newer version is refused, and left as it was") {
     ScratchDirectory scratch;
     std::string path = scratch / "data/state.db";
     Story(scratch / "data").happen({HeadStarted{}});
-    {  // what a newer program would write
+    {  // writes the version of a newer program
         Database database = std::move(Database::open(path, Database::Mode::existing)).value();
         REQUIRE(database.run("PRAGMA user_version=99").ok());
         REQUIRE(write_setting(database, "schema_version", "99").ok());

@@ -1,5 +1,5 @@
-// Metrics of reports: every one of every rank is kept, small on disk, in order, and in one transaction with what came
-// beside it.
+// Metrics of reports. All reports of all ranks are stored in order, in little space, in the transaction of their
+// events.
 #include <random>
 
 #include "storage/state/metric_chunk.hpp"
@@ -67,7 +67,7 @@ TEST_CASE("a chunk gives back what was put in, and a damaged one says so") {
         std::string changed = bytes;
         changed[at] = static_cast<char>(changed[at] ^ 0x20);
         const auto read = unpacked(changed);
-        CHECK((!read || *read == rows));  // a few bits of a frame's header mean nothing
+        CHECK((!read || *read == rows));  // a few bits of a frame's header have no meaning
     }
     CHECK_FALSE(unpacked(bytes.substr(0, bytes.size() / 2)).ok());
 }
@@ -93,11 +93,12 @@ TEST_CASE("reports of a megabyte come in pages bounded by bytes") {
         more = page.more;
     }
     CHECK(next == 31);
-    CHECK(story.journal->metrics({1}, 0, {.rows = 10, .bytes = 1}).rows.size() == 1);  // one at least
+    CHECK(story.journal->metrics({1}, 0, {.rows = 10, .bytes = 1}).rows.size() == 1);  // at least one row
     CHECK(story.journal->last_metrics({1})->index == 30);
     story.journal.reset();
     Database database = Database::open(scratch / "data/state.db", Database::Mode::existing).value();
-    CHECK(database.integer("SELECT count(*) FROM metric_chunks").value() == 4);  // sealed by bytes, not by rows
+    // Chunks are closed by bytes, not by rows.
+    CHECK(database.integer("SELECT count(*) FROM metric_chunks").value() == 4);
     CHECK(database.integer("SELECT count(*) FROM metrics").value() < 8);
 }
 
@@ -106,7 +107,8 @@ TEST_CASE("a million reports of two ranks take at most 150 MB on disk") {
     Story story(scratch / "data");
     std::mt19937_64 chance(1);
     std::uniform_real_distribution<double> loss(0, 3);
-    constexpr std::uint64_t reports = 100'000, per_commit = 2'000, most_bytes = 150'000'000;  // a tenth of it
+    // A tenth of their plain size.
+    constexpr std::uint64_t reports = 100'000, per_commit = 2'000, most_bytes = 150'000'000;
     for (std::uint64_t index = 1; index <= reports;) {
         Batch batch;
         for (std::uint64_t i = 0; i < per_commit; ++i, ++index) {

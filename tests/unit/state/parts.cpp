@@ -1,4 +1,5 @@
-// Attempts in parts: what nodes say of a gang lies beside its record, until that is written whole again.
+// Attempts stored in parts. Changes of a gang from its nodes are stored beside the attempt's record until that is
+// written again.
 #include <filesystem>
 
 #include "storage/state/audit_table.hpp"
@@ -17,7 +18,7 @@ std::int64_t rows_of(const std::string& path, const std::string& kind) {
     return *rows;
 }
 
-// A run of two workers, each on a node of its own, whose second worker has started.
+// Submits a run of two workers on two nodes, whose second worker has started.
 void begin_gang(Story& story) {
     Event gang = run_is_submitted("gang");
     auto& submitted = std::get<RunSubmitted>(gang);
@@ -179,7 +180,8 @@ TEST_CASE("rows of the audit are chained in the transaction of their change; a c
     CHECK(after("DELETE FROM audit WHERE seq=0").empty());
     CHECK(after("UPDATE audit SET user='eve' WHERE seq=2").find("row 2 does not have the hash") != std::string::npos);
     CHECK(after("DELETE FROM audit WHERE seq=2").find("row 3 follows row 1") != std::string::npos);
-    CHECK(after("DELETE FROM audit WHERE seq=3").empty());  // seen only against an end that was noted elsewhere
+    // Detected only by a comparison with an end that is stored elsewhere.
+    CHECK(after("DELETE FROM audit WHERE seq=3").empty());
     story.open();
     CHECK(story.journal->audit_end().sequence == 3);
 }

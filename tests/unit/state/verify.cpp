@@ -1,4 +1,4 @@
-// Replaying and backups.
+// Replays of the journal, and backups.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -108,7 +108,7 @@ TEST_CASE("what root restores belongs to the owner of the directory, who may be 
         REQUIRE(stat((scratch / name).c_str(), &facts) == 0);
         CHECK(facts.st_uid == 65'534);
     }
-    // The owner links a file of root's there, to be given it.
+    // The directory's owner links a file of root's there, to get ownership of it.
     REQUIRE(std::filesystem::remove(scratch / "of-nobody/state.lock"));
     write_bytes(scratch / "of-root", "");
     std::filesystem::create_hard_link(scratch / "of-root", scratch / "of-nobody/state.lock");
