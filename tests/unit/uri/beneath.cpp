@@ -66,7 +66,7 @@ TEST_CASE("a directory is reached by its name and by links, not by what /proc ho
     }
     CHECK(open_top_by(Walk::kernel, by_descriptor).error().code == ErrorCode::unauthorised);
     CHECK(open_top_by(Walk::kernel, "/proc/self/root" + folder.path).error().code == ErrorCode::unauthorised);
-    // Our own walk follows their text: this process's root is the one that its names begin at.
+    // The fallback walk follows the text of links: its paths begin at this process's root.
     const auto walked = open_top_by(Walk::each_part, "/proc/self/root" + folder.path);
     REQUIRE(walked.ok());
     CHECK(open_beneath(*walked, "a/b", O_RDONLY).ok());
@@ -91,7 +91,7 @@ TEST_CASE("in a root, links lead to where they would lead for a process of that 
     CHECK(open_in_root(*root, "out/file", O_RDONLY).error().code == ErrorCode::not_found);
     CHECK(open_in_root(*root, "../x", O_RDONLY).error().code == ErrorCode::invalid);
     CHECK(open_in_root(*root, "new", O_RDWR | O_CREAT).error().code == ErrorCode::invalid);
-    // Our own walk follows none.
+    // The fallback walk follows no links.
     const auto plain = open_in_root_by(Walk::each_part, *root, "usr/etc/file", O_RDONLY);
     REQUIRE(plain.ok());
     CHECK(content(*plain) == "inside");
@@ -137,10 +137,10 @@ bool forbid_openat2(int error) {
     return ::syscall(SYS_openat2, AT_FDCWD, "/", &how, sizeof how) == -1 && errno == error;
 }
 
-// What does not hold, in a process of its own; empty: all does.
+// Returns the first property that does not hold without openat2, tested in a child process; empty if all hold.
 std::string wrong_without_openat2(int error, const std::string& inside) {
     if (!forbid_openat2(error)) return "openat2 is not forbidden";
-    const auto top = open_top(inside + "-link");  // an operator's link leads there
+    const auto top = open_top(inside + "-link");  // follows a link that an operator made
     if (!top) return top.error().message;
     const auto file = open_beneath(*top, "a/b/file", O_RDONLY);
     if (!file || content(*file) != "inside") return "a file is not read";
@@ -216,7 +216,8 @@ TEST_CASE("a directory that others remove as soon as it is empty is made again",
     const Folder folder;
     const auto top = open_top(folder.path);
     REQUIRE(top.ok());
-    std::atomic<int> left{0}, removed{0};  // how often the other may still remove it, and has
+    // Number of times that the other thread may still remove it, and has removed it.
+    std::atomic<int> left{0}, removed{0};
     std::jthread removing([&](const std::stop_token& over) {
         while (!over.stop_requested())
             if (left > 0 && ::unlinkat(top->number(), "a", AT_REMOVEDIR) == 0) --left, ++removed;

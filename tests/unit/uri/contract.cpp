@@ -1,4 +1,4 @@
-// What every Store promises, asked of a directory and of an S3 bucket alike.
+// The contract of every Store, tested with a directory and with an S3 bucket.
 
 #include <sys/stat.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct TestedStore {  // a local directory for files, and a store that nobody else uses
+struct TestedStore {  // a local directory for files, and a store for this test alone
     std::string path, kind;
     std::unique_ptr<Store> store;
     explicit TestedStore(std::string store_kind) : kind(std::move(store_kind)) {
@@ -25,7 +25,7 @@ struct TestedStore {  // a local directory for files, and a store that nobody el
     }
     ~TestedStore() { fs::remove_all(path); }
     TestedStore(const TestedStore&) = delete;
-    std::unique_ptr<Store> again() const {  // the same place, as another process sees it
+    std::unique_ptr<Store> again() const {  // opens the same place as another process would
         if (kind == "s3") return s3_store("s3://runs/" + fs::path(path).filename().string(), shared_s3());
         return std::move(open_file_store(path + "/store")).value();
     }
@@ -105,7 +105,7 @@ TEST_CASE("of several who create one name exactly one wins, and everyone reads i
     for (auto& thread : threads) thread.join();
     CHECK(std::count(won.begin(), won.end(), 1) == 1);
     CHECK(std::count(won.begin(), won.end(), 0) == 5);
-    CHECK(place.store->list("")->size() == 1);  // no probe or leftover beside it
+    CHECK(place.store->list("")->size() == 1);  // no probe or leftover is beside it
 }
 
 TEST_CASE("files go to a store and come back whole, small, empty and in many parts") {

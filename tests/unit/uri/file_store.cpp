@@ -1,4 +1,4 @@
-// The Store of a directory: whole files or none, exclusive names, full disks that are named.
+// The Store of a directory: files are written atomically, names are exclusive, and errors name full disks.
 
 #include <fcntl.h>
 #include <sys/fsuid.h>
@@ -41,7 +41,7 @@ TEST_CASE("what is put is read back, listed in order, replaced and removed") {
     Folder folder;
     auto store = store_at(folder.path + "/not/yet/there");
     CHECK(store->list("")->empty());
-    CHECK_FALSE(fs::exists(folder.path + "/not"));  // reading makes nothing
+    CHECK_FALSE(fs::exists(folder.path + "/not"));  // reading makes no directory
 
     REQUIRE(store->put("run/b", "two").ok());
     REQUIRE(store->put("run/a/x", "one").ok());
@@ -92,7 +92,7 @@ TEST_CASE("of many who create one name, exactly one succeeds and everyone reads 
     CHECK(std::count(won.begin(), won.end(), 1) == 1);
     CHECK(std::count(won.begin(), won.end(), 0) == 7);
     CHECK(paths(*store->list("")) == std::vector<std::string>{"claims/1.json"});
-    CHECK(std::distance(fs::directory_iterator(folder.path + "/claims"), {}) == 1);  // no leftover beside it
+    CHECK(std::distance(fs::directory_iterator(folder.path + "/claims"), {}) == 1);  // no leftover is beside it
 }
 
 TEST_CASE("appended pieces follow one another") {
@@ -166,7 +166,7 @@ TEST_CASE(
     put_back(top, aside, "digits");
     CHECK(store->list("")->size() == 1);
 
-    REQUIRE_FALSE(set_aside(top, "digits", opened())->empty());  // cut off here
+    REQUIRE_FALSE(set_aside(top, "digits", opened())->empty());  // the process ends here
     REQUIRE(store->put("digits/run.json", "{}").ok());
     put_back(top, *set_aside(top, "digits", opened()), "other");
     REQUIRE(store->put("digits/run.json", "new").ok());
@@ -178,7 +178,8 @@ TEST_CASE(
     const Descriptor held = opened();
     REQUIRE_FALSE(set_aside(top, "digits", held)->empty());
     fs::create_directory(folder.path + "/digits");
-    CHECK(set_aside(top, "digits", held).error().code == ErrorCode::conflict);  // it is not what was decided about
+    // The directory is another one than the caller has checked.
+    CHECK(set_aside(top, "digits", held).error().code == ErrorCode::conflict);
     CHECK(fs::exists(folder.path + "/digits"));
     CHECK(*sweep_aside(folder.path));
     CHECK(std::distance(fs::directory_iterator(folder.path), {}) == 2);
@@ -191,7 +192,7 @@ TEST_CASE("directories that their owner has made read-only are removed with what
     REQUIRE(store->put("c/tokenizer/vocab/words.txt", "a").ok());
     for (const char* one : {"c/tokenizer/vocab", "c/tokenizer"})
         fs::permissions(folder.path + "/" + one, fs::perms::owner_read | fs::perms::owner_exec);
-    // Root may write there anyway: the owner's rights are those of a thread that is not root.
+    // Root may write there anyway. So the test changes the thread's user to the owner.
     if (::geteuid() == 0) {
         for (const char* one : {"", "/c", "/c/tokenizer", "/c/tokenizer/vocab", "/c/tokenizer/vocab/words.txt"})
             REQUIRE(::lchown((folder.path + one).c_str(), 1, 1) == 0);
@@ -234,7 +235,7 @@ TEST_CASE("a directory of more names than are read at a time is removed; what ca
     auto store = store_at(folder.path);
     REQUIRE(store->put("d/kept/file", "a").ok());
     for (int number = 0; number < 2'500; ++number) std::ofstream(folder.path + "/d/" + std::to_string(number));
-    // Whoever does not own a directory cannot give himself rights there.
+    // Only the owner of a directory can change its permissions.
     if (::geteuid() == 0) {
         for (const char* one : {"", "/d"}) REQUIRE(::lchown((folder.path + one).c_str(), 1, 1) == 0);
         ::setfsuid(1);
@@ -286,7 +287,7 @@ TEST_CASE("paths cannot leave the store") {
 TEST_CASE("beneath the storage path no link is followed: by no reader, writer, list or removal") {
     Folder folder;
     fs::create_directory(folder.path + "/real");
-    fs::create_directory_symlink(folder.path + "/real", folder.path + "/store");  // the operator's: followed
+    fs::create_directory_symlink(folder.path + "/real", folder.path + "/store");  // a link of the operator is followed
     fs::create_directory(folder.path + "/outside");
     write_to_file(folder.path + "/outside/secret", "outside");
     auto store = store_at(folder.path + "/store");
@@ -314,8 +315,8 @@ TEST_CASE("beneath the storage path no link is followed: by no reader, writer, l
     refused(store->remove("run/secret"));
     refused(store->remove_tree("run/secret"));
     CHECK(paths(*store->list("")) == std::vector<std::string>{"mine/file"});
-    REQUIRE(store->put("mine/link", "a file of its own").ok());  // takes the link's name, not what it means
-    REQUIRE(store->remove_tree("run").ok());                     // the link
+    REQUIRE(store->put("mine/link", "a file of its own").ok());  // replaces the link itself, not its target
+    REQUIRE(store->remove_tree("run").ok());                     // removes the link
     REQUIRE(store->remove_tree("mine").ok());
     CHECK(bytes_of_file(folder.path + "/outside/secret") == "outside");
     CHECK(std::distance(fs::directory_iterator(folder.path + "/outside"), {}) == 1);

@@ -1,4 +1,4 @@
-// What is particular to object stores: signatures, settings, repeated requests, refusals in words, journals in pieces.
+// The specific parts of object stores: signatures, settings, repeated requests, texts of refusals, journals in pieces.
 
 #include <ctime>
 #include <filesystem>
@@ -118,7 +118,8 @@ TEST_CASE("a machine's role lends credentials, which are renewed before they end
     CHECK(lent->source == "the instance's role trainer-role");
     CHECK(lent->expires_unix_s > std::time(nullptr) + 100);
     CHECK(lent->token == "session-2");
-    auto store = s3_store("s3://runs/lent", values);  // session-4, which ends in less than the five minutes of renewal
+    // The credentials session-4 expire within the five minutes before which credentials are renewed.
+    auto store = s3_store("s3://runs/lent", values);
     REQUIRE(store->put("a", "x").ok());
     CHECK(s3::lent_credentials(variables_of(values), **connections)->token == "session-8");
     CHECK(*store->get("a") == "x");
@@ -167,7 +168,7 @@ TEST_CASE("a journal on S3 is a row of objects that are never half written") {
     auto listed = store->list("attempts");
     CHECK(*listed == std::vector<StoreEntry>{{"attempts/1/metrics-000001.jsonl", 90'000},
                                              {"attempts/1/metrics-000002.jsonl", 30'000}});
-    auto again = s3_store(fresh("journal"), shared_s3());  // the writer's program died and came back
+    auto again = s3_store(fresh("journal"), shared_s3());  // the writer's program died and was restarted
     REQUIRE(again->append("attempts/1/metrics-000001.jsonl", "b").ok());
     CHECK(*again->get("attempts/1/metrics-000003.jsonl") == "b");
     REQUIRE(store->append("m.jsonl", "1").ok());
@@ -283,7 +284,7 @@ TEST_CASE("an upload that its server does not survive fails in words, and the ne
     REQUIRE_FALSE(sent.ok());
     CHECK(sent.error().code == ErrorCode::unreachable);
     CHECK(says(sent.error(), "writing s3://runs/away/c/weights: no answer from "));
-    CHECK(fs::exists(file));  // given away only once it is there
+    CHECK(fs::exists(file));  // the file is removed only after the upload
     const std::string port = server->endpoint.substr(server->endpoint.rfind(':') + 1);
     server = std::make_unique<S3Server>(std::vector<std::string>{"--port", port});
     REQUIRE(store->put_file(file, "c/weights", true, {}).ok());
@@ -301,7 +302,8 @@ TEST_CASE("a program that ends is not held by a server that does not answer") {
     const auto status = store->put("a", "y");
     end_s3_requests_at(std::nullopt);
     CHECK(says(status.error(), "this program ends"));
-    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));  // nothing moving ends it after 30
+    // The limit of 30 s without progress is not reached.
+    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
 }
 
 TEST_CASE("what a writer that is gone left half uploaded goes with its directory") {
