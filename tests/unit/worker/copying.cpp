@@ -1,4 +1,4 @@
-// A checkpoint is copied whole: files of every size around the pieces that threads take, their bits and their faults.
+// A checkpoint is copied completely: files with sizes around the piece of a thread, their permissions, and errors.
 #include "runtime/worker/copying.hpp"
 
 #include <pwd.h>
@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::size_t piece = std::size_t{4} << 20;
 
-// Two empty directories, `from` and `to`, that go with it.
+// Two empty directories, `from` and `to`. The destructor removes them.
 struct Folder {
     fs::path below;
     Folder() {

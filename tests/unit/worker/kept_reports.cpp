@@ -1,5 +1,4 @@
-// Reports that no agent has heard yet: how many are sent at once, and what becomes of checkpoints that wait for an
-// agent.
+// Reports that no agent has received: how many are sent at once, and the checkpoints that wait for an agent.
 #include "runtime/worker/kept_reports.hpp"
 
 #include "tests/unit/catch.hpp"
@@ -16,7 +15,7 @@ Report with_files(std::uint64_t index) {
 
 bool any(const std::string&) { return true; }
 
-// What an agent that begins anew is sent, as messages.
+// Returns the messages that are sent to a new agent.
 std::vector<Report> sent_anew(KeptReports& kept) {
     std::vector<Report> out;
     kept.connected();
@@ -73,7 +72,7 @@ TEST_CASE("a checkpoint that an agent was sent is not touched again, also by a r
     CHECK_FALSE(kept.passed_with_files(2, any));
     CHECK(sent_anew(kept).front().checkpoint);
     kept.add(with_files(3));
-    CHECK_FALSE(kept.passed_with_files(3, any));  // the second one was sent meanwhile
+    CHECK_FALSE(kept.passed_with_files(3, any));  // the second report was sent meanwhile
 }
 
 TEST_CASE("a checkpoint whose directory may not go is sent beside the newer one") {

@@ -1,4 +1,5 @@
-// A reported directory is removed by the rank that finds it as it was; what another rank made of it since stays.
+// A reported directory is removed by the rank that finds it unchanged. A directory that another rank has made since
+// then stays.
 #include "runtime/worker/removal.hpp"
 
 #include <fcntl.h>
@@ -38,7 +39,7 @@ struct Folder {
     std::ptrdiff_t entries() const { return std::distance(fs::directory_iterator(below), fs::directory_iterator()); }
 };
 
-// What `task` gives as the user nobody; -1: that user cannot be become.
+// Returns the result of `task` as the user nobody; -1 if the process cannot change its user.
 template <class Task>
 int as_nobody(const Task& task) {
     const passwd* person = ::getpwnam("nobody");
@@ -92,7 +93,7 @@ TEST_CASE("while another rank looks and renames, nothing is renamed") {
     ReportedDirectory late(folder.reported());
     const int others = ::open(folder.reported().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     REQUIRE(::flock(others, LOCK_EX) == 0);
-    CHECK(late.remove().find("stays") != std::string::npos);  // it was never let go
+    CHECK(late.remove().find("stays") != std::string::npos);  // its lock was never released
     CHECK(folder.whole());
     ::close(others);
     CHECK(late.remove().empty());
