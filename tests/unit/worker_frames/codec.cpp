@@ -1,5 +1,5 @@
-// The words on the worker's socket: what one side says is what the other hears; what is broken is named, never
-// believed.
+// The messages on the worker's socket. Decoding returns the encoded message, and errors name the faults of broken
+// messages.
 #include <string>
 #include <vector>
 
@@ -196,7 +196,7 @@ TEST_CASE("what an agent would hand on is bounded, so that no worker's words are
 }
 
 TEST_CASE("the worker reads metrics as deep as a manifest may hold them") {
-    const std::size_t levels = storage::json_levels_most - 1;  // in the object of all metrics
+    const std::size_t levels = storage::json_levels_most - 1;  // one level is the object of all metrics
     const std::string metrics = R"({"a":)" + std::string(levels, '[') + std::string(levels, ']') + "}";
     const Welcome welcome{.checkpoint = ResumeFrom{.path = "/c", .directory = "d", .metrics_json = metrics}};
     const auto read = decode_from_agent(body_of(encode(FromAgent{welcome})));
@@ -219,5 +219,6 @@ TEST_CASE("a frame that nests without bound, or is made of very many values, is 
     std::string many = "[0";
     for (std::size_t i = 0; i < frame_values_max; ++i) many += ",0";
     CHECK(why(report(many + "]")).find("262144 values") != std::string::npos);
-    CHECK(why(report("\"" + std::string(400'000, '[') + "\\\",,,\"")) == "understood");  // text is no structure
+    // Brackets inside a text are no structure.
+    CHECK(why(report("\"" + std::string(400'000, '[') + "\\\",,,\"")) == "understood");
 }

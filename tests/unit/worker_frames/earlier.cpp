@@ -1,4 +1,4 @@
-// What workers and agents of earlier releases said is understood, with all its fields.
+// Messages of workers and agents of earlier releases are decoded with all their fields.
 #include <set>
 
 #include "runtime/worker/frames/frames.hpp"
@@ -9,7 +9,7 @@ using namespace rtrain::worker;
 
 namespace {
 
-// A message as it is on the wire, without the length in front of its frame.
+// Returns the message as on the wire, without the length before its frame.
 template <class Message>
 std::string body_of(const Message& message) {
     constexpr std::size_t length_bytes = 4;
