@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 UNITS = ("s", "ms", "us", "ns")
 ZONES = (None, "UTC", "Europe/Berlin", "+05:30")
-_LIMIT = {"s": 2**31, "ms": 2**41, "us": 2**50, "ns": 2**60}  # years that Python's and pandas' types hold
+_LIMIT = {"s": 2**31, "ms": 2**41, "us": 2**50, "ns": 2**60}  # years that the types of Python and pandas can represent
 
 
 def _integers(kind) -> st.SearchStrategy:
@@ -21,14 +21,14 @@ def _integers(kind) -> st.SearchStrategy:
 
 
 def _of(kind, values: st.SearchStrategy, storage=None) -> st.SearchStrategy:
-    """Pairs of a type and a function that makes an array of it of some rows; each value is None at times."""
+    """Returns a strategy for a column type with its values. A value is sometimes None."""
     return st.tuples(st.just(kind), st.just(values), st.just(storage))
 
 
 def _numbers() -> list:
     whole = [getattr(pa, f"{sign}int{bits}")() for sign in ("", "u") for bits in (8, 16, 32, 64)]
     floats = [(pa.float16(), 16), (pa.float32(), 32), (pa.float64(), 64)]
-    large = st.integers(2**53, 2**60)  # what float64 does not hold
+    large = st.integers(2**53, 2**60)  # numbers that float64 cannot represent
     return [
         *(_of(kind, _integers(kind)) for kind in whole),
         _of(pa.int64(), large),
@@ -109,7 +109,7 @@ TENSORS = st.sampled_from([(pa.float32(), [2]), (pa.int64(), [2, 2]), (pa.uint8(
 
 @st.composite
 def column(draw, rows: int) -> pa.Array:
-    """An array of some type with nulls, often a slice of a longer one."""
+    """Draws an array of some type with nulls, often a slice of a longer one."""
     before, after = draw(st.integers(0, 2)), draw(st.integers(0, 2))
     total = rows + before + after
     if draw(st.integers(0, 12)) == 0:
@@ -131,7 +131,7 @@ def column(draw, rows: int) -> pa.Array:
 
 @st.composite
 def tables(draw, max_rows: int = 8) -> pa.Table:
-    """A table with the row numbers in `id`, one or two other columns, and chunks of which some are empty."""
+    """Draws a table with the row numbers in `id`, one or two other columns, and chunks, some of them empty."""
     rows = draw(st.integers(0, max_rows))
     names = draw(st.sampled_from([["x"], ["x", "y"]]))
     whole = pa.table({"id": pa.array(range(rows), pa.int64()), **{name: draw(column(rows)) for name in names}})
@@ -150,7 +150,9 @@ def assert_same(result: pa.Table, expected: pa.Table) -> None:
 
 
 def _same(left, right) -> bool:
-    """Equal in every bit, but that one NaN equals another; Arrow's `equals` has no NaN that equals itself."""
+    """Returns whether two columns are equal in every bit, where all NaN are equal. For Arrow's `equals` NaN differs
+    from itself.
+    """
     left, right = (column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column for column in (left, right))
     left, right = (column.chunk(0) if isinstance(column, pa.ChunkedArray) else column for column in (left, right))
     kind = left.type
@@ -161,7 +163,7 @@ def _same(left, right) -> bool:
     if not left.is_null().equals(right.is_null()):
         return False
     if pa.types.is_map(kind):
-        return str(left.to_pylist()) == str(right.to_pylist())  # text, so that NaN is like itself
+        return str(left.to_pylist()) == str(right.to_pylist())  # compares texts, so that NaN equals itself
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return left.value_lengths().equals(right.value_lengths()) and _same(left.flatten(), right.flatten())
     if pa.types.is_struct(kind):

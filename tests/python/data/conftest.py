@@ -1,4 +1,4 @@
-"""`rtrain.data` without a cluster; skipped where pyarrow is not there."""
+"""`rtrain.data` without a cluster; skipped without pyarrow."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytest.importorskip("pyarrow")
 
 @pytest.fixture
 def parquet(tmp_path: pathlib.Path) -> pathlib.Path:
-    """1,000 rows with the column `id` in three files, row groups of 70 rows."""
+    """Writes 1,000 rows with the column `id` to three files with row groups of 70 rows. Returns their folder."""
     import pyarrow
     from pyarrow import parquet as files
 

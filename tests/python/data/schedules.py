@@ -1,8 +1,9 @@
-"""Schedules of kills and resizes, and what the ranks of a run give out under them.
+"""Schedules of kills and resizes, and the rows that the ranks of a run deliver under them.
 
-A schedule is a list of attempts: how many ranks it has, and after how many global batches it is killed. Each attempt goes on from
-the newest state that was saved, so batches behind that state are given out once more; what counts is the run's history: the batches
-up to each state that an attempt started from, then those of the last attempt.
+A schedule is a list of attempts, each with its number of ranks and the number of global batches after which it is
+killed. Each attempt resumes from the newest saved state, so batches after that state are delivered again. The test
+compares the run's history: the batches up to each state from which an attempt started, then those of the last
+attempt.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ EPOCHS = 2
 @dataclass(frozen=True)
 class Attempt:
     world: int
-    batches: int | None  # given out before it is killed; None: it reads to the end
+    batches: int | None  # number of batches before the kill; None: the attempt reads to the end
 
 
 @dataclass(frozen=True)
 class Schedule:
     streams: int
-    batch: int  # rows of a global batch
-    saves: int  # a state is saved behind each global batch whose number it divides
+    batch: int  # number of rows of a global batch
+    saves: int  # a state is saved after each global batch whose number is a multiple of this
     attempts: tuple[Attempt, ...]
 
 
@@ -39,7 +40,7 @@ def drawn(numbers: random.Random, streams: int = 8) -> Schedule:
 
 
 class Ranks:
-    """The ranks of one attempt. A subclass reads with them."""
+    """The ranks of one attempt. Subclasses implement how they read."""
 
     def load(self, state: dict[str, Any]) -> None:
         raise NotImplementedError
@@ -48,7 +49,7 @@ class Ranks:
         raise NotImplementedError
 
     def epochs(self) -> Iterator[Iterator[list[Any]]]:
-        """Yields the epochs that are left; each yields the rows of its global batches, those of rank 0 first."""
+        """Yields the remaining epochs. Each yields the rows of its global batches, those of rank 0 first."""
         raise NotImplementedError
 
 
@@ -107,7 +108,9 @@ def history(schedule: Schedule, ranks: Callable[[int, int], Ranks]) -> list[tupl
 def _until_killed(
     group: Ranks, attempt: Attempt, saves: int, state: dict[str, Any] | None
 ) -> tuple[list[tuple[int, list[Any]]], int | None, dict[str, Any] | None]:
-    """Returns the batches of an attempt, how many of them its newest state has (None: it came to the end), and that state."""
+    """Returns the batches of an attempt, the number of them in its newest state (None: it reached the end), and that
+    state.
+    """
     given: list[tuple[int, list[Any]]] = []
     epoch, saved = 0 if state is None else state["epoch"], 0
     if attempt.batches == 0:
@@ -119,7 +122,7 @@ def _until_killed(
                 return given, saved, state
             if len(given) % saves == 0:
                 states = group.states()
-                assert states.count(states[0]) == len(states)  # the state of any rank will do
+                assert states.count(states[0]) == len(states)  # the states of all ranks are equal
                 state, saved = states[0], len(given)
         epoch += 1
     return given, None, state

@@ -1,4 +1,6 @@
-"""No argument of a public function is dropped: its function uses it, or `rtrain._arguments` says what becomes of it."""
+"""No argument of a public function is dropped: the function uses it, or `rtrain._arguments` defines how it is
+treated.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,10 @@ _ROOT = pathlib.Path(rtrain.__file__).parent
 _PATHS = (file.relative_to(_ROOT.parent).with_suffix("").parts for file in sorted(_ROOT.rglob("*.py")))
 _NAMES = (".".join(parts[:-1] if parts[-1] == "__init__" else parts) for parts in _PATHS)
 PACKAGES = [name for name in _NAMES if not any(part.startswith("_") for part in name.split("."))]
-# Methods that users or rtrain override: their arguments are what rtrain gives.
+# Methods that users or rtrain override. rtrain passes their arguments.
 HOOKS = {"on_trial_add", "on_trial_result", "on_trial_complete", "set_search_properties", "suggest"}
 HOOKS |= {"choose_trial_to_run", "on_trial_error", "on_trial_remove", "set_max_concurrency"}
-HOOKS |= {"sample", "is_valid"}  # of each kind of domain
+HOOKS |= {"sample", "is_valid"}  # methods of each kind of domain
 OVERRIDDEN = {
     "DataConfig.configure",
     *(f"UserCallback.{name}" for name in ("before_run", "after_run", "after_report", "after_exception")),
@@ -30,7 +32,7 @@ OVERRIDDEN = {
     *(f"LoggerCallback.{name}" for name in vars(tune.logger.LoggerCallback)),
     *(f"Trainable.{name}" for name in vars(tune.Trainable)),
     *(f"ProgressReporter.{name}" for name in vars(tune.ProgressReporter)),
-    "CLIReporter.report",  # the table knows the trials itself
+    "CLIReporter.report",  # the table reads the trials itself
 }
 READ_BY_LOOPS = {"CheckpointWanted", "PreemptionInfo", "MicroBatch"}  # rtrain makes them, and users read them
 TOLD_BY_ANOTHER: set[tuple[str, str]] = set()
@@ -50,7 +52,7 @@ def words_read() -> frozenset[str]:
 
 
 def imported(package):
-    """The module and its public names. One of other people's tools that is not installed here has none."""
+    """Returns the module and its public names. Returns none for a module that needs a package that is not installed."""
     try:
         module = importlib.import_module(package)
     except ModuleNotFoundError as error:
@@ -88,18 +90,18 @@ def functions_of(name, value):
     )  # class methods are methods
     members = [
         (one, getattr(f, "__func__", f)) for one, f in functions if one not in theirs
-    ]  # a framework gives its hooks' arguments
+    ]  # a framework passes the arguments of its hooks
     return [(f"{name}.{one}", inspect.unwrap(f)) for one, f in members if one == "__init__" or not one.startswith("_")]
 
 
 def dropped(function) -> list[str]:
-    """Parameters that the function neither uses nor keeps where something reads them."""
+    """Returns the parameters that the function neither uses nor stores in a field that is read."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
     except (OSError, TypeError, SyntaxError):
         return []  # a data class: its fields are compared instead
     if not isinstance(tree, ast.FunctionDef) or all(isinstance(one, ast.Raise | ast.Expr) for one in tree.body):
-        return []  # it refuses, or is a protocol
+        return []  # the function raises only, or belongs to a protocol
     given = tree.args
     names = [one.arg for one in [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg] if one]
     kept, elsewhere = {}, set()
@@ -159,7 +161,7 @@ def test_the_check_can_fail():
 
 
 def sample(rule, call):
-    """A value that is not neutral and of a type that the argument takes."""
+    """Returns a value that is not neutral and of a type that the argument accepts."""
     for value in (5, "other", True, False, {"CPU": 1}, train.SyncConfig()):
         if any(_arguments._is(value, neutral) for neutral in rule.neutral):
             continue
@@ -175,7 +177,9 @@ def sample(rule, call):
 
 
 def outcome(call, name, rule, warnings):
-    """Told once, or refused, with the reason; what is neutral is not told of."""
+    """Checks that the argument is mentioned once or refused, with the reason, and that a neutral value is not
+    mentioned.
+    """
     given = sample(rule, call)
     warnings()
     _arguments._warned.clear()

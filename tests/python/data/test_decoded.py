@@ -1,4 +1,4 @@
-"""A piece takes at most 4 MiB when it is decoded, however few bytes of the file it is."""
+"""A decoded piece has at most 4 MiB, however few bytes of the file it takes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LIMIT = 4 << 20
 
 
 def pieces(path: pathlib.Path, columns=None) -> list[int]:
-    """The bytes of each piece as it is read."""
+    """Returns the number of bytes of each piece that is read."""
     source = data.read_parquet(str(path), columns=columns)._node.source
     groups = source.groups()
     blocks = [list(source.open(place, 0)) for place in range(len(groups))]
@@ -42,7 +42,7 @@ def repeated(texts: list[str], rows: int) -> pa.Array:
 
 
 def test_eight_rows_of_long_texts_stay_small_in_a_fresh_process(tmp_path):
-    """The file of 17 KB holds 2.1 GB of texts."""
+    """The file of 17 KB contains 2.1 GB of texts."""
     indices = pa.array(np.arange(1 << 16) % 10, pa.int32())
     table = pa.table({"text": pa.DictionaryArray.from_arrays(indices, [str(one) + "x" * 32_000 for one in range(10)])})
     parquet.write_table(table, tmp_path / "a.parquet", store_schema=False)
@@ -89,7 +89,7 @@ def test_pieces_are_bounded_when_they_are_decoded(tmp_path, column, options):
     parquet.write_table(table, tmp_path / "a.parquet", use_dictionary=use_dictionary, **options)
     sizes = pieces(tmp_path / "a.parquet")
     assert max(sizes) <= LIMIT * 1.1 and len(sizes) >= 2
-    assert sum(sizes) / len(sizes) > LIMIT / 400  # and no crumbs
+    assert sum(sizes) / len(sizes) > LIMIT / 400  # the pieces are not too small either
     rows = data.read_parquet(str(tmp_path / "a.parquet"))
     assert pa.concat_tables(rows.iter_batches(batch_size=1000, batch_format="pyarrow")).equals(table)
 
@@ -151,7 +151,7 @@ def test_a_window_of_a_shuffle_is_bounded_by_decoded_bytes(tmp_path):
     process = subprocess.run(
         [sys.executable, "-c", program, str(tmp_path / "a.parquet")], capture_output=True, text=True, check=True
     )
-    assert int(process.stdout) < 100 << 20  # of 400 MB
+    assert int(process.stdout) < 100 << 20  # the table has 400 MB
 
 
 # -- checksums ----------------------------------------------------------------------------------------------------------

@@ -1,6 +1,8 @@
-"""Property tests: tables of every Arrow type through every operation and format, compared with what pyarrow alone gives.
+"""Property tests: tables of every Arrow type through every operation and format, compared with results of pyarrow
+alone.
 
-The examples are the same in each run. `RTRAIN_TEST_EXAMPLES=500` makes so many for each test, drawn anew, as scripts/nightly does.
+The examples are the same in each run. `RTRAIN_TEST_EXAMPLES=500` draws 500 new examples for each test, as
+scripts/nightly does.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ def examples(count: int):
 
 
 def in_pieces(table: pa.Table) -> data.Dataset:
-    """A dataset whose pieces are the chunks of the table, the empty ones too."""
+    """Returns a dataset whose pieces are the chunks of the table, including empty ones."""
     ends = np.cumsum([len(chunk) for chunk in table.column("id").chunks]).tolist()
     chunks = [table.slice(start, end - start) for start, end in zip([0, *ends], ends, strict=False)] or [table]
     return functools.reduce(data.Dataset.union, map(data.from_arrow, chunks))
@@ -46,12 +48,12 @@ def identity(batch):
 
 
 def copied(batch):
-    """The same values in other objects."""
+    """Returns the same values in new objects."""
     return batch.copy() if hasattr(batch, "copy") else batch.slice(0)
 
 
 def touched(batch):
-    """Another column than the one that is looked at."""
+    """Changes another column than the one that is compared."""
     batch["more"] = np.arange(len(batch["id"]))
     del batch["more"]
     return batch
@@ -120,9 +122,11 @@ def test_batches_have_every_value_and_one_type(table, size, ahead, pieces):
 
 
 def alike(result, expected, kind) -> bool:
-    """Whether values of NumPy are those of Arrow: null is None, NaN, NaT or masked, and a zone is UTC."""
+    """Returns whether NumPy's values equal Arrow's. A null may be None, NaN, NaT or masked, and a time zone becomes
+    UTC.
+    """
     if pa.types.is_timestamp(kind) or pa.types.is_duration(kind) or pa.types.is_date(kind):
-        return True  # tolist() gives numbers for some units; the identity above has their values
+        return True  # tolist() gives numbers for some units; the identity above compares their values
     if isinstance(kind, pa.BaseExtensionType):
         return True
     if pa.types.is_floating(kind):
@@ -200,7 +204,7 @@ def test_csv_files_have_what_pyarrow_writes(table):
             csv.write_csv(table, path / "own.csv")
             expected = csv.read_csv(path / "own.csv", parse_options=csv.ParseOptions(newlines_in_values=True))
         except pa.ArrowException:
-            return  # what pyarrow cannot do either
+            return  # pyarrow cannot do it either
         in_pieces(table).write_csv(path / "rows")
         assert (path / "own.csv").read_bytes() == b"".join(file.read_bytes() for file in (path / "rows").iterdir())
         back = data.read_csv(path / "own.csv", parse_options=csv.ParseOptions(newlines_in_values=True))
@@ -281,7 +285,7 @@ def test_a_sort_is_that_of_arrow(table, descending):
     try:
         places = pc.sort_indices(table, sort_keys=[("x", "descending" if descending else "ascending"), ("id", "ascending")])
     except pa.ArrowException:
-        return  # a type that Arrow does not sort
+        return  # a type that Arrow cannot sort
     if table.num_rows:
         assert_same(in_pieces(table).sort(["x", "id"], [descending, False]).to_arrow(), table.take(places))
 
@@ -305,7 +309,9 @@ def test_a_local_shuffle_and_a_resumed_epoch_keep_every_value(table, size):
 @examples(60)
 @given(tables(), st.sampled_from(FORMATS))
 def test_a_column_is_kept_where_a_function_takes_some_rows(table, kind):
-    """A function that takes every second row gives what pyarrow takes, for each type that its format holds."""
+    """A function that takes every second row gives the same rows as pyarrow, for each type that its format can
+    represent.
+    """
     held = [
         field.name
         for field in table.schema
@@ -340,7 +346,7 @@ SECOND = {
 
 
 def alike_type(result, expected) -> bool:
-    """Whether a type is the same, or as near as NumPy and pandas have it."""
+    """Returns whether a type is equal, or the nearest one that NumPy and pandas have."""
     if result == expected or pa.types.is_null(result):
         return True
     return (

@@ -16,7 +16,7 @@ import rtrain.data as data
 from pyarrow import csv as arrow_csv, json as arrow_json
 from rtrain.data._arrow import _csv
 
-MANY = 300_000  # rows that fill more than one block
+MANY = 300_000  # number of rows that fill more than one block
 
 
 def of_csv(path: pathlib.Path, content: str | bytes, **options) -> list[dict]:
@@ -80,7 +80,7 @@ def test_a_zero_in_front_is_seen_wherever_a_block_ends(tmp_path, monkeypatch):
     monkeypatch.setattr(_csv, "_BLOCK", 64)
     for before in range(70):
         content = f"a,b\nfirst,1\n{'x' * before},007"
-        with contextlib.suppress(ValueError):  # behind the first block it is an error
+        with contextlib.suppress(ValueError):  # after the first block it is an error
             assert of_csv(tmp_path / "a.csv", content)[1]["b"] == "007"
 
 

@@ -1,4 +1,4 @@
-"""Values and types that came in are those that go out: nulls, times, names that are there twice, files that differ."""
+"""Values and types are unchanged by reading and writing: nulls, times, duplicate names, files that differ."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LARGE = 2**53 + 1  # no float64
 
 @pytest.fixture
 def gaps(tmp_path: pathlib.Path) -> pathlib.Path:
-    """Two files with the columns `id`, `flag` and `full`; the second one alone has nulls, and none in `full`."""
+    """Writes two files with the columns `id`, `flag` and `full`. Only the second one has nulls, but none in `full`."""
     for number, gap in enumerate(([LARGE, 2, 3], [None, LARGE + 2, 5])):
         flags = pa.array([value is not None and value > 2 for value in gap], mask=np.array([value is None for value in gap]))
         table = pa.table({"id": pa.array(gap, pa.int64()), "flag": flags, "full": [1, 2, 3]})
@@ -51,7 +51,7 @@ def test_integers_with_a_null_stay_exact_through_every_operation(kind, gaps, tmp
     assert sorted(ids(rows.sort("id")), key=str) == sorted(IDS, key=str)
     grouped = rows.groupby("id").map_groups(lambda group: group, batch_format=kind)
     assert sorted(ids(grouped), key=str) == sorted(IDS, key=str)
-    more = rows.map_batches(lambda batch: {**batch, "full": batch["full"] * 2})  # another column is touched
+    more = rows.map_batches(lambda batch: {**batch, "full": batch["full"] * 2})  # changes another column
     more.write_parquet(tmp_path / "out")
     assert ids(data.read_parquet(tmp_path / "out")) == IDS
 
@@ -77,7 +77,8 @@ def test_a_column_is_masked_unless_its_files_say_that_it_has_no_null(tmp_path):
     assert type(batch["required"]) is np.ndarray and isinstance(batch["optional"], np.ma.MaskedArray)
     (tmp_path / "a.csv").write_text("x\n1\n")
     assert isinstance(data.read_csv(tmp_path / "a.csv").take_batch(1)["x"], np.ma.MaskedArray)
-    assert type(data.read_csv(tmp_path / "a.csv").materialize().take_batch(1)["x"]) is np.ndarray  # all rows are known
+    # All rows have been read.
+    assert type(data.read_csv(tmp_path / "a.csv").materialize().take_batch(1)["x"]) is np.ndarray
 
 
 def test_a_masked_array_that_a_function_returns_has_nulls():
@@ -224,7 +225,7 @@ def test_paths_beside_a_column_path_are_an_error(tmp_path):
 
 
 def test_operations_give_no_two_columns_one_name():
-    rows = data.range(2).map(lambda row: {"a": 1, "b": 2})  # columns that nobody knows before
+    rows = data.range(2).map(lambda row: {"a": 1, "b": 2})  # columns that are not known in advance
     with pytest.raises(ValueError, match=r"rename_columns\(a\): 2 columns have the name 'b'"):
         rows.rename_columns({"a": "b"}).take_all()
     left, right = data.from_items([{"id": 1}]), data.from_items([{"id": 2, "id_1": 3}])
@@ -351,7 +352,8 @@ def test_a_column_that_only_a_later_file_has(uneven):
         with pytest.raises(ValueError, match=rf"0.{kind} has the column 'y' in later rows, and .*1.{kind} does not have it"):
             read([uneven / f"1.{kind}", uneven / f"0.{kind}"]).take_all()
     explicit = json_options.ParseOptions(explicit_schema=pa.schema([("x", pa.int64()), ("y", pa.string())]))
-    named = data.read_json([uneven / "1.jsonl", uneven / "0.jsonl"], parse_options=explicit)  # as the error says
+    # The error names this solution.
+    named = data.read_json([uneven / "1.jsonl", uneven / "0.jsonl"], parse_options=explicit)
     assert [row["y"] for row in named] == [None, None, "a", "b"]
 
 

@@ -1,4 +1,4 @@
-"""Which files of a folder are read, and what the names of folders add to their rows."""
+"""The files of a folder that are read, and the columns that names of folders add."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_links_that_lead_nowhere_are_named(tmp_path):
 
 
 def test_links_into_a_hidden_folder_are_read(tmp_path):
-    """So are the files of a Kubernetes volume, and of a cache whose contents have other names."""
+    """The files of a Kubernetes volume are such links, and those of a cache that stores contents under other names."""
     write(tmp_path / "..2024" / "a.csv", "id\n1\n")
     (tmp_path / "..data").symlink_to("..2024")
     (tmp_path / "a.csv").symlink_to("..data/a.csv")

@@ -1,4 +1,4 @@
-"""What a loop gets: batches of a size and a format, tensors, files; and that memory stays bounded."""
+"""The results of an iteration: batches of a size and a format, tensors, files. Memory stays bounded."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_batches_in_each_format():
     dataset = data.from_items([{"id": one, "text": str(one), "list": [one, one]} for one in range(5)])
     batch = next(iter(dataset.iter_batches(batch_size=5)))
     assert batch["list"].shape == (5, 2) and batch["text"].dtype == object
-    batch["id"][0] = 9  # the loop's own
+    batch["id"][0] = 9  # the array belongs to the loop
     assert dataset.take(1)[0]["id"] == 0
     assert isinstance(next(iter(dataset.iter_batches(batch_format="pandas"))), pandas.DataFrame)
     table = next(iter(dataset.iter_batches(batch_format="pyarrow")))
@@ -196,7 +196,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10, pyarr
 
 @pytest.fixture(scope="module")
 def big(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """240 MB in row groups of 100,000 rows and 8 MB."""
+    """Writes 240 MB in row groups of 100,000 rows and 8 MB."""
     from pyarrow import parquet
 
     file = tmp_path_factory.mktemp("big") / "big.parquet"
@@ -216,7 +216,7 @@ def test_a_large_file_is_never_in_memory_whole(then, limit, big: pathlib.Path):
     process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert process.returncode == 0, process.stderr
     grown, arrow = map(int, process.stdout.split())
-    assert arrow < limit and grown < limit + 90, process.stdout  # an allocator keeps some
+    assert arrow < limit and grown < limit + 90, process.stdout  # an allocator may keep some memory
 
 
 def test_what_an_iteration_gives_has_a_state_and_auto_is_a_batch_size():
@@ -238,7 +238,7 @@ def test_what_an_iteration_gives_has_a_state_and_auto_is_a_batch_size():
 
 
 def looked_at(made, look):
-    """The rows that a look gives to a function, as many at a time."""
+    """Returns the rows that `look` passes to a function, and how many at a time."""
     rows = []
 
     def seen(value):

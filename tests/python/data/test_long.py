@@ -1,5 +1,6 @@
-"""Columns of more than 2 GiB of texts, bytes or lists, which Arrow cannot hold in one array. With RTRAIN_LONG=required the limit is
-Arrow's own, which takes 8 GB of memory and a minute; otherwise a small limit stands in for it."""
+"""Columns of more than 2 GiB of texts, bytes or lists, which one Arrow array cannot hold. With RTRAIN_LONG=required
+the limit is Arrow's own, which takes 8 GB of memory and a minute. Otherwise the tests set a small limit.
+"""
 
 from __future__ import annotations
 

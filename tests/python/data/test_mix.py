@@ -1,4 +1,4 @@
-"""`rtrain.data.mix`: which rows come from which dataset, when an epoch ends, and what a rank reads."""
+"""`rtrain.data.mix`: the order of the datasets' rows, the end of an epoch, and the rows of a rank."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rtrain.data._in_streams._turns import Mixing
 
 
 def named(rows, name):
-    """A dataset with the columns `id` and `of`."""
+    """Returns a dataset with the columns `id` and `of`."""
     return data.from_items([{"id": row, "of": name} for row in range(rows)])
 
 
@@ -55,7 +55,7 @@ def test_shares_follow_the_weights_and_never_shrink():
 
 
 def online(mixing, lengths, stop):
-    """The source and the row of each row of a stream, as a reader finds them."""
+    """Returns the source and the row of each row of a stream, as a reader computes them."""
     turn, rows_found = mixing.begin(), []
     while len(rows_found) < stop:
         turn, chosen = mixing.choices(turn, stop - len(rows_found))
@@ -183,7 +183,7 @@ def test_each_rank_reads_its_own_rows_of_each_dataset_alone():
     a, b = named(1000, "a").map(noted), named(1000, "b").map(noted)
     for one in shares(data.mix({a: 1, b: 1}, stopping_strategy="all_exhausted_without_replacement"), 4, 4):
         assert len(list(one)) == 500
-    heads = calls.index(("b", 0)) + 1  # the columns of all follow from the first rows of each
+    heads = calls.index(("b", 0)) + 1  # all columns are known from the first rows of each dataset
     assert len(calls) <= 2000 + 2 * 1000 and heads
 
 

@@ -1,4 +1,4 @@
-"""Operations: what they do, how often a class is made, what they say of functions that do not what they should."""
+"""Operations: their results, the number of constructions of a class, and the errors for wrong functions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_batches_by_functions_in_every_format():
 
     def numpy(batch):
         seen.append(len(batch["id"]))
-        batch["id"] += 1  # its own copy
+        batch["id"] += 1  # the array belongs to the function
         return batch
 
     ten = data.range(10)
@@ -46,7 +46,8 @@ def test_batches_by_functions_in_every_format():
         yield batch
 
     assert ten.map_batches(twice, udf_modifying_row_count=True).count() == 20
-    assert ten.map_batches(lambda batch: {"id": batch["id"][:3]}).count() == 3  # one reader may do so unannounced
+    # One reader may change the number of rows without the argument.
+    assert ten.map_batches(lambda batch: {"id": batch["id"][:3]}).count() == 3
 
 
 class Adds:
@@ -226,7 +227,8 @@ def test_arguments_that_cannot_be():
         three.train_test_split(3)
     with pytest.raises(ValueError, match="n is 0"):
         three.split(0)
-    assert three.map(lambda row: row, num_cpus=2, concurrency=4).count() == 3  # what places tasks elsewhere does nothing
+    # Arguments for Ray's placement of tasks have no effect.
+    assert three.map(lambda row: row, num_cpus=2, concurrency=4).count() == 3
 
 
 def test_one_column_gives_a_number_and_several_a_dict():
@@ -257,7 +259,7 @@ def test_nan_is_one_group_and_one_value():
     def counts(dataset, name):
         return [row[name] for row in dataset.take_all()]
 
-    assert counts(rows.groupby("k").map_groups(one), "rows") == [1, 3, 2]  # 1.0, NaN, None
+    assert counts(rows.groupby("k").map_groups(one), "rows") == [1, 3, 2]  # the keys are 1.0, NaN and None
     assert counts(rows.groupby("k").count(), "count()") == [1, 3, 2]
     assert counts(rows.groupby(["v", "k"]).map_groups(one), "rows") == [1, 3, 2]
     frame = rows.groupby("k").map_groups(lambda group: group.head(1)[["v"]], batch_format="pandas")
@@ -308,7 +310,7 @@ def test_map_batches_gives_the_rows_that_were_asked_for(tmp_path):
 
     def seen(batch):
         rows = len(next(iter(batch.values())))
-        sizes.append(rows)  # by threads side by side: in any order
+        sizes.append(rows)  # threads append in any order
         return {"n": np.zeros(rows)}
 
     for dataset, size, expected in (
@@ -332,5 +334,5 @@ def test_map_batches_gives_the_rows_that_were_asked_for(tmp_path):
     )
     sizes.clear()
     parts = [list(kept.rtrain_share_of_run(rank, 4, 7, equal=True)) for rank in range(4)]
-    assert sorted(sizes) == sorted(4 * [*[50] * 6, 25])  # of each stream
+    assert sorted(sizes) == sorted(4 * [*[50] * 6, 25])  # the batches of each stream
     assert sorted(row["id"] for part in parts for row in part) == list(range(1300))

@@ -33,7 +33,9 @@ def batches(dataset, world, streams, together=24):
 
 
 def check_ids(row, *, whole=False):
-    """Each part of a row is one document, with its own number and places from 0 on; padding comes last."""
+    """Checks that each part of a row is one document, with its own number and positions from 0 on, and that padding
+    comes last.
+    """
     used = row["document_ids"] >= 0
     assert not used[np.argmin(used) :].any() or used.all()
     assert (row["input_ids"][~used] == 0).all()
@@ -64,7 +66,7 @@ def test_documents_stay_whole_where_the_caller_says():
         check_ids(row, whole=True)
     used = np.concatenate([row["input_ids"][row["document_ids"] >= 0] for row in rows])
     assert sorted(used.tolist()) == sorted(sum(lists(3000), []))
-    assert len(used) > 0.97 * 64 * len(rows)  # they are placed by their lengths, so that little room is left
+    assert len(used) > 0.97 * 64 * len(rows)  # documents are placed by length, so that little padding remains
     long = data.from_items([{"input_ids": [*range(1000, 1150)]}, {"input_ids": [*range(2000, 2010)]}]).pack(
         64, split_documents=False
     )

@@ -1,7 +1,8 @@
 """Kills and resizes change no global batch of mixed and packed rows.
 
-RTRAIN_SCHEDULES sets how many schedules of the arithmetic alone are tried, 10,000 in the nightly checks, and a fiftieth as many read
-datasets. Each has sources, weights and lengths of its own. The ranks of an attempt know nothing of the attempts before but a state.
+RTRAIN_SCHEDULES sets the number of schedules that test the arithmetic alone: 10,000 in the nightly checks. A
+fiftieth as many read datasets. Each has its own sources, weights and lengths. The ranks of an attempt get only a
+state from the attempts before.
 """
 
 from __future__ import annotations
@@ -81,7 +82,9 @@ def written(batch):
 
 
 def same(schedule, expected, disturbed, seed):
-    """The full batches of an epoch are equal, and fewer rows than there are ranks are left out of its last batch."""
+    """Checks that the full batches of an epoch are equal, and that its last batch lacks fewer rows than there are
+    ranks.
+    """
     for epoch in range(schedules.EPOCHS):
         wanted, given = ([batch for at, batch in one if at == epoch] for one in (expected, disturbed))
         full = [batch for batch in wanted if len(batch) == schedule.batch]
@@ -111,7 +114,9 @@ def test_no_schedule_changes_a_batch():
 
 # -- arithmetic alone -------------------------------------------------------------------------------------------------
 class Simulated(schedules.Ranks):
-    """Ranks that read nothing: a row is the parts of documents that it has. A rank begins each stream at a place that it computes."""
+    """Ranks that read nothing. A row is a list of its parts of documents. A rank computes the place at which it
+    begins each stream.
+    """
 
     def __init__(self, case, streams, world, each):
         self.case, self.count, self.world, self.each = case, streams, world, each
@@ -210,7 +215,7 @@ class Case:
         return len(self.places(epoch, stream)) - 1
 
     def onward(self, epoch, lengths, position):
-        """Yields the rows from a position on; the streams lie one after the other."""
+        """Yields the rows from a position on. The streams follow each other."""
         for stream, rows in enumerate(lengths):
             if position < rows:
                 yield from (row for row, _ in self.packed(epoch, stream, self.places(epoch, stream)[position]))
@@ -245,7 +250,7 @@ def one_more(self, given, stream):
 
 
 def made_ahead(blocks, progress, batch_of, ahead, finish=None):
-    """Counts a batch when it is made, not when the loop is given it."""
+    """Counts a batch when it is made, not when the loop gets it."""
     waiting = []
     for block in blocks:
         progress.consumed += block.rows

@@ -12,7 +12,7 @@ import pytest
 import rtrain.data as data
 from rtrain import _public_names
 
-# A pickle of version 0.1.0, compressed: of plans over six rows, and of the classes themselves.
+# A compressed pickle of version 0.1.0 with plans over six rows, and with the classes themselves.
 KEPT = """
 eJy9WG9sFMcV3zvfPxsTIHdAUINrEIazFM4GDAGLIMoRmvjglNo0oRC62rudu7m7vd3N/sE+sBVXAoOr+dCEoW6TVKJIkLQkKv3QyFKkKo1aNUqQcocuAqlCbdMqysd+iK
 pUldq+mdvb2zM2pWoU67w7//a9mTfv/d5vZjpwKbxG4H8nafzA0dWCMB289PTqRtMUjZNw3tBsHcmUhPVS3rYKCiXdBjI15RQSVamM6EVKooZlSAU1IUuWNHwQHiay6Dk6

@@ -1,6 +1,6 @@
-"""Kills and resizes change no global batch: the list of them is that of a run that nothing happened to.
+"""Kills and resizes change no global batch: the batches are those of an undisturbed run.
 
-RTRAIN_SCHEDULES sets how many schedules of the arithmetic alone are tried, 10,000 in the nightly checks.
+RTRAIN_SCHEDULES sets the number of schedules that test the arithmetic alone: 10,000 in the nightly checks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rtrain.data._plan import Order
 
 
 class Arithmetic(schedules.Ranks):
-    """Ranks that read nothing: a row is its position."""
+    """Ranks that read nothing. A row is its position."""
 
     def __init__(self, rows, streams, equal, world, each):
         self.streams, self.world, self.each, self.epoch = Streams(streams, rows, equal), world, each, 0
@@ -107,7 +107,7 @@ def one_more(self, given, stream):
 
 
 def made_ahead(blocks, progress, batch_of, ahead, finish=None):
-    """Counts a batch when it is made, not when the loop is given it."""
+    """Counts a batch when it is made, not when the loop gets it."""
     waiting = []
     for block in blocks:
         progress.consumed += block.rows

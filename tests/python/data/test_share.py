@@ -1,4 +1,4 @@
-"""Each row of an epoch goes to one rank, once, whatever happens in between: the promise that resuming and resizing keep."""
+"""Each row of an epoch goes to one rank, once, also after resuming and resizing."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_map_batches_behind_a_shuffle_is_counted_once_if_it_keeps_rows(recwarn):
     kept = data.range(1000).random_shuffle(seed=1).map_batches(lambda batch: calls.append(1) or batch)
     share = iterators(kept, 2)[0]
     first = [len(ids(share)) for _ in range(3)]
-    assert first == [500] * 3 and len(calls) <= 4 and not recwarn  # one to count, one for each epoch
+    assert first == [500] * 3 and len(calls) <= 4 and not recwarn  # one pass to count, one for each epoch
     with pytest.warns(UserWarning, match="changes the number of rows behind a shuffle"):
         parts = [ids(one) for one in iterators(data.range(1000).random_shuffle(seed=1).map_batches(half), 2)]
     assert [len(part) for part in parts] == [250, 250] and len(set(sum(parts, []))) == 500
@@ -96,11 +96,12 @@ def test_epochs_shuffle_anew_alike_on_every_rank(parquet):
             epochs = [ids(pair[0]) + ids(pair[1]) for _ in range(3)]
             assert all(sorted(epoch) == list(range(1000)) for epoch in epochs)
             assert epochs[0] != epochs[1] != epochs[2] != list(range(1000))
-            assert epochs == [ids(again[0]) + ids(again[1]) for _ in range(3)]  # of the same run
+            assert epochs == [ids(again[0]) + ids(again[1]) for _ in range(3)]  # shares of the same run
     other = iterators(data.range(1000).random_shuffle(), 2, seed=8)
     assert ids(other[0]) != ids(iterators(data.range(1000).random_shuffle(), 2)[0])
     dataset = data.range(1000).random_shuffle(seed=3)
-    assert ids(iterators(dataset, 2, seed=8)[0]) == ids(iterators(dataset, 2, seed=9)[0])  # its own seed, in each run
+    # Its own seed counts in each run.
+    assert ids(iterators(dataset, 2, seed=8)[0]) == ids(iterators(dataset, 2, seed=9)[0])
     assert ids(dataset) == ids(dataset) and ids(data.range(1000).random_shuffle()) != ids(data.range(1000).random_shuffle())
 
 
@@ -114,8 +115,8 @@ def test_the_epochs_order_does_not_depend_on_the_number_of_ranks(parquet):
 
 
 def dealt(parts, streams):
-    """The rows that ranks read one by one, as one reader of all streams has them."""
-    each = streams // len(parts)  # streams of a rank, and rows that it takes of each turn
+    """Merges the rows of ranks that read one by one into the order of a reader of all streams."""
+    each = streams // len(parts)  # number of streams of a rank, and of the rows that it gets in each turn
     turns = [[part[turn : turn + each] for part in parts] for turn in range(0, len(parts[0]), each)]
     return [row for turn in turns for number in range(each) for row in (part[number] for part in turn)]
 
@@ -130,11 +131,12 @@ def test_a_rank_reads_its_own_part_alone(parquet, monkeypatch):
     ids(pair[0])
     first, opened[:] = set(opened), []
     ids(pair[1])
-    assert len(first & set(opened)) == 1 and len(first | set(opened)) == 16  # the row group in the middle is both's
+    # Both ranks read the row group in the middle.
+    assert len(first & set(opened)) == 1 and len(first | set(opened)) == 16
 
 
 def taken(iterator, rows, **options):
-    """That many rows; the iteration is left where it is."""
+    """Returns the next rows, and stops the iteration there."""
     rows_read = []
     for batch in iterator.iter_batches(batch_size=5, **options):
         rows_read.extend(batch["id"].tolist())
@@ -163,17 +165,18 @@ def test_resuming_gives_no_row_twice_and_none_too_few(made, options, parquet):
             parts = [taken(one, rows, **options) if rows else [] for one in ranks]
             assert all(len(part) == min(len(one) for one in parts) for part in parts)
             states = [one.state_dict() for one in ranks]
-            assert states.count(states[0]) == world  # any rank's will do
+            assert states.count(states[0]) == world  # the states of all ranks are equal
             seen += sum(parts, [])
             state = states[0]
         assert len(set(seen)) == len(seen)
-        assert len(everything) - len(seen) < worlds[0] + worlds[-1]  # what streams, and the last ranks, could not share
+        # The rest that cannot be split equally among streams and the last ranks.
+        assert len(everything) - len(seen) < worlds[0] + worlds[-1]
         assert set(seen) <= set(everything)
 
 
 @pytest.fixture
 def sources(parquet, tmp_path):
-    """1,000 rows each, from files and from memory."""
+    """Returns datasets of 1,000 rows each, from files and from memory."""
     for number in range(3):
         (tmp_path / f"{number}.csv").write_text("id\n" + "".join(f"{one}\n" for one in range(1000) if one % 3 == number))
     return {
@@ -210,7 +213,7 @@ def keep(batch):
 
 
 def agreement(shares):
-    """What goes wrong when every rank, in a thread of its own, counts its part, as a run's ranks do in `get_dataset_shard`."""
+    """Returns the errors when every rank counts its part in a separate thread, as ranks do in `get_dataset_shard`."""
     meeting, values, errors = threading.Barrier(len(shares)), {}, []
 
     def agree(rank):
@@ -277,7 +280,7 @@ def test_going_on_with_as_many_ranks_is_as_if_nothing_had_happened(parquet):
     for rank in range(3):
         begun = iterators(dataset, 3)[rank]
         first = taken(begun, 100)
-        later = iterators(dataset, 3, state=begun.state_dict(), seed=99)[rank]  # the seed is the state's
+        later = iterators(dataset, 3, state=begun.state_dict(), seed=99)[rank]  # the state contains the seed
         assert first + ids(later) == whole[rank][0] and ids(later) == whole[rank][1]
 
 
@@ -292,14 +295,14 @@ def test_in_the_loop_the_state_is_of_this_epoch_and_after_it_of_the_next():
     assert (after["epoch"], after["given"]) == (1, 0)
     second = ids(share)
     resumed = iterators(data.range(100).random_shuffle(), 2, state=inside)[0]
-    assert ids(resumed) == []  # nothing of that epoch is left
+    assert ids(resumed) == []  # the epoch has no more rows
     assert ids(iterators(data.range(100).random_shuffle(), 2, state=after)[0]) == second == ids(resumed)
 
 
 @pytest.mark.parametrize("named", [0, 1, 5])
 def test_a_state_behind_set_epoch_is_of_the_epoch_that_was_named(named):
     share = data.range(100).random_shuffle(seed=1).iterator()
-    taken(share, 20)  # the loop leaves epoch 0
+    taken(share, 20)  # the loop ends within epoch 0
     share._share.set_epoch(named)
     state = share.state_dict()
     assert (state["epoch"], state["given"]) == (named, 0)

@@ -1,4 +1,4 @@
-"""Where rows come from: what each source gives, and what it says of files that are not there or not as they should be."""
+"""Sources of rows: the rows of each, and the errors for missing and faulty files."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_datasets_of_torch_are_read_item_by_item():
 
 def test_a_hugging_face_dataset_is_read_in_ranges():
     class Table:
-        """What is used of `datasets.Dataset`."""
+        """The used part of `datasets.Dataset`."""
 
         def __len__(self):
             return 5000
@@ -95,7 +95,7 @@ def test_parquet_by_folder_list_glob_and_columns(parquet: pathlib.Path):
 
 
 class SlowCsv(io.RawIOBase):
-    """A CSV file of a million rows that takes 20 ms for a read, and says at its end whether it was read then."""
+    """A CSV file of a million rows. Each read takes 20 ms. At its end it reports whether a read was in progress."""
 
     def __init__(self, ends: queue.Queue[str]) -> None:
         self.content = io.BytesIO(b"id,name\n" + b"1,one\n" * 1_000_000)
@@ -119,7 +119,9 @@ class SlowCsv(io.RawIOBase):
 
 
 def test_a_table_of_which_the_first_rows_are_taken_is_not_closed_while_it_is_read():
-    """Arrow's thread would go on with the descriptor, which belongs to the next file that is opened: that one lost rows."""
+    """Otherwise Arrow's thread would use the descriptor after it was closed. The next opened file would get the same
+    number and lose rows.
+    """
     ends: queue.Queue[str] = queue.Queue()
 
     class SlowDisk(fs.LocalFileSystem):

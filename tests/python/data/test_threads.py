@@ -15,7 +15,7 @@ PIECES = 12
 
 @pytest.fixture(autouse=True)
 def _no_loops_of_other_tests():
-    """Loops that other tests left early may lie in cycles, with their threads."""
+    """Collects loops that other tests left unfinished, with their threads."""
     gc.collect()
 
 
@@ -121,7 +121,7 @@ def test_an_instance_of_a_class_is_used_by_one_thread_at_a_time(source):
     four = source().map(Tagger, concurrency=4)
     for _ in range(2):
         assert [row["id"] for row in four.iter_rows()] == list(range(600))
-    assert 1 < len(made) <= 5  # the reading thread may help in the first piece
+    assert 1 < len(made) <= 5  # the reading thread may help with the first piece
     made.clear()
     assert source().map(Tagger).take_all() is not None
     assert len(made) == 1
@@ -153,7 +153,7 @@ def test_a_function_that_holds_the_interpreter_gets_one_thread(monkeypatch):
         gain.made(10, 0.1, 1, 1)
     assert gain.threads == 2
     for _ in range(2):
-        gain.made(10, 0.2, 2, 2)  # each takes twice the time
+        gain.made(10, 0.2, 2, 2)  # each thread takes twice the time
     assert gain.threads == 1
     assert not pays((1, 100.0), (2, 129.0))
     assert pays((1, 100.0), (2, 131.0))

@@ -21,7 +21,7 @@ def ids(folder: pathlib.Path) -> list[int]:
 
 @pytest.fixture
 def process(monkeypatch):
-    """Another process begins: of this run, rank, and so on. Each is of an attempt of its own unless that is given."""
+    """Starts another process of a run and rank. Each process is a new attempt unless one is given."""
     begun = itertools.count(1)
 
     def begin(run, **about):
@@ -58,7 +58,7 @@ def test_what_was_written_before_the_checkpoint_stays(tmp_path, process):
     data.range(
         5,
     ).map(lambda row: {"id": row["id"] + 10}).write_parquet(tmp_path)
-    process("run", reports=1)  # goes on from the first report's checkpoint
+    process("run", reports=1)  # resumes from the first report's checkpoint
     data.range(5).map(lambda row: {"id": row["id"] + 20}).write_parquet(tmp_path)
     assert ids(tmp_path) == [*range(5), *range(20, 25)]
 
@@ -76,7 +76,7 @@ def test_ranks_write_beside_each_other_also_when_there_are_fewer_of_them(tmp_pat
 def test_two_writes_of_one_process_are_two(tmp_path, capfd):
     data.range(3).write_parquet(tmp_path)
     data.range(3).write_parquet(tmp_path)
-    assert capfd.readouterr().err == ""  # no other run's files are there
+    assert capfd.readouterr().err == ""  # there are no files of another run
     assert ids(tmp_path) == [0, 0, 1, 1, 2, 2]
 
 
@@ -156,7 +156,7 @@ def test_a_retried_attempt_replaces_what_processes_of_its_ranks_wrote(tmp_path, 
         process("run", attempt=1)
         data.range(10).write_parquet(tmp_path)
         if number == 3:
-            data.range(10).write_parquet(tmp_path)  # another write of that process
+            data.range(10).write_parquet(tmp_path)  # a second write of this process
     for _ in range(2):
         process("run", attempt=2)
         data.range(3).write_parquet(tmp_path)
