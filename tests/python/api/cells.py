@@ -1,5 +1,6 @@
-"""What somebody defines in an interactive session or a notebook, where no file has the source: a class, a closure, a module
-of the working directory (`beside.py`, with a function `double`), a variable of `__main__`."""
+"""Definitions in an interactive session or a notebook, where no file has their source: a class, a closure, a module
+of the working directory (`beside.py`, with a function `double`), a variable of `__main__`.
+"""
 
 DEFINES = """
 import beside

@@ -1,4 +1,4 @@
-"""One cluster of two nodes for all tests of this folder, and the drivers that talk to it."""
+"""One cluster of two nodes for all tests of this folder, and its drivers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Cluster:
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     before = dict(os.environ)
-    os.environ["PYTHONPATH"] = str(PACKAGE)  # of the workers, through their agents
+    os.environ["PYTHONPATH"] = str(PACKAGE)  # the workers get it through their agents
     made = Cluster(tmp_path_factory.mktemp("api"))
     for name in ("RTRAIN_ADDRESS", "RTRAIN_TOKEN", "RTRAIN_CONTEXT", "RTRAIN_CA"):
         os.environ.pop(name, None)
@@ -56,7 +56,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture
 def driver(cluster: Cluster, tmp_path: pathlib.Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """A driver script in a folder and a process of its own."""
+    """Starts a driver script in a separate folder and process."""
     started: list[subprocess.Popen[str]] = []
 
     def start(script: str, into: pathlib.Path | None = None, **files: str) -> subprocess.Popen[str]:

@@ -1,4 +1,4 @@
-"""A backend of one's own: its hooks run around the loop, on all ranks."""
+"""A custom backend: its hooks run around the loop, on all ranks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def workers(request):
 
 
 def configured(**hooks):
-    """A config whose Backend has these hooks; each kept by value, as a driver script's would be."""
+    """Returns a config whose Backend has these hooks. They are pickled by value, as those of a driver script are."""
 
     class Own(Backend):
         pass

@@ -1,4 +1,4 @@
-"""What a driver says before anything is sent, and what older scripts write."""
+"""The errors of a driver before it sends anything, and the arguments of older scripts."""
 
 from __future__ import annotations
 
@@ -71,7 +71,8 @@ def test_a_loop_behind_a_plain_decorator_gets_the_config():
 
     assert _loop_call.called(plain(lambda config: config["lr"]), {"lr": 3}) == 3
     assert _loop_call.called(plain(lambda config: config), None) == {}
-    assert _loop_call.called(functools.wraps(nothing)(plain(nothing)), {"lr": 3}) is None  # the signature is that of the loop
+    # The signature is that of the loop.
+    assert _loop_call.called(functools.wraps(nothing)(plain(nothing)), {"lr": 3}) is None
     assert TransformersLoop(plain(lambda config: config["lr"]), makes_trainer=False)._call_function({"lr": 3}) == 3
     assert _loop_call.called(lambda **values: values, {"lr": 3}) == {}
 
@@ -246,7 +247,7 @@ def test_ranks_that_failed_alike_are_shown_together():
 
 
 def files_of(folder):
-    """The files that travel, by their paths in the archive."""
+    """Returns the files that are packed, by their paths in the archive."""
     entries = _walk.walk(folder, _package._ALWAYS_IGNORED, ()).entries
     return [entry.path for entry in entries if not entry.is_folder]
 
@@ -299,7 +300,7 @@ def test_names_of_older_versions_say_what_takes_their_place():
         train.Checkpoint("/tmp").to_bytes()
     with pytest.raises(TypeError, match="as_directory"):
         os.fspath(train.Checkpoint("/tmp"))
-    with pytest.raises(TypeError):  # from Python 3.12 on with a text of pathlib's own
+    with pytest.raises(TypeError):  # from Python 3.12 on with pathlib's own text
         pathlib.Path(train.Checkpoint("/tmp"))
     assert not hasattr(train.Checkpoint, "nothing")
 

@@ -1,4 +1,6 @@
-"""What a driver's callbacks are told, what they and the errors of fit() have of an exception, and what their own does."""
+"""The arguments of a driver's callbacks, the exceptions that they and fit() raise, and the effects of a callback's
+own exception.
+"""
 
 from __future__ import annotations
 

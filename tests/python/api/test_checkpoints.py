@@ -21,7 +21,7 @@ from rtrain.train._run_directory import _reading
 
 
 def counting(config):
-    """Counts epochs, resuming; brings a checkpoint each epoch."""
+    """Counts epochs, resumes from the last one, and reports a checkpoint in each epoch."""
     start = 0
     checkpoint = train.get_checkpoint()
     if checkpoint is not None:
@@ -125,7 +125,7 @@ def test_the_same_name_goes_on_after_the_end_and_after_a_failure(cluster, tmp_pa
     assert "train_loop_config.fails_at: 2 -> " in errors
     assert (epochs_of(result), result.metrics["started_at"]) == ([0, 1, 2, 3], 2)
     assert len(result.best_checkpoints) == 4
-    again = trainer(name, storage, epochs=4).fit()  # all is done: ends at once, and still has everything
+    again = trainer(name, storage, epochs=4).fit()  # the training is complete: ends at once, with all results
     assert epochs_of(again) == [0, 1, 2, 3]
     assert again.checkpoint == result.checkpoint
     capfd.readouterr()
@@ -141,7 +141,8 @@ def test_the_same_name_goes_on_after_the_end_and_after_a_failure(cluster, tmp_pa
     assert sorted(states) == ["FAILED", "SUCCEEDED", "SUCCEEDED", "SUCCEEDED"]
     claims = [json.loads((storage / name / "attempts" / f"{number:06}.json").read_text()) for number in (1, 2, 3, 4)]
     assert [str(claim["job"]["scaling"]["workers"]) for claim in claims] == ["1", "1", "1", "2"]
-    assert len({claim["job"]["env"]["RTRAIN_DRIVER_SHA256"] for claim in claims}) == 3  # the third was the second again
+    # The third attempt used the second one's driver.pkl.
+    assert len({claim["job"]["env"]["RTRAIN_DRIVER_SHA256"] for claim in claims}) == 3
 
 
 def test_a_run_that_goes_on_under_its_name_sees_all_checkpoints_of_that_name(cluster, tmp_path):
@@ -170,7 +171,7 @@ def test_num_to_keep_counts_the_checkpoints_of_all_runs_of_the_name_also_on_anot
     def present():
         kept = []
         for manifest in storage.glob(f"{name}/*-a00?/.manifest.json"):
-            with contextlib.suppress(FileNotFoundError):  # it was deleted since it was listed
+            with contextlib.suppress(FileNotFoundError):  # deleted after it was listed
                 kept.append(json.loads(manifest.read_text())["metrics"]["acc"])
         return sorted(kept)
 
@@ -236,7 +237,8 @@ def test_restore_needs_only_the_path(cluster, tmp_path, driver, capfd):
         DataParallelTrainer.restore(str(tmp_path))
     capfd.readouterr()
     assert epochs_of(DataParallelTrainer.restore(path).fit()) == [0, 1]
-    assert "goes on where it ended (SUCCEEDED, 2 checkpoints)\n" in capfd.readouterr().err  # and names no difference
+    # The line shows no difference.
+    assert "goes on where it ended (SUCCEEDED, 2 checkpoints)\n" in capfd.readouterr().err
     restored = DataParallelTrainer.restore(path, train_loop_config={"epochs": 4})
     result = restored.fit()
     assert epochs_of(result) == [0, 1, 2, 3]
@@ -253,7 +255,7 @@ def test_restore_needs_only_the_path(cluster, tmp_path, driver, capfd):
         scaling_config=ScalingConfig(num_workers=2),
         run_config=RunConfig(name=name, storage_path=storage, labels={"who": "me"}),
     ).fit()
-    assert epochs_of(whole) == [0, 1, 2, 3, [4, [7, 9], 2]]  # its config is that of its last attempt
+    assert epochs_of(whole) == [0, 1, 2, 3, [4, [7, 9], 2]]  # the config is that of the last attempt
     assert cluster.json("describe", name)["labels"]["who"] == "me"
 
 
@@ -284,7 +286,7 @@ def test_a_run_of_the_head_s_own_storage_is_restored_there_by_either_name(cluste
 def test_a_live_run_of_that_name_elsewhere_is_not_joined(cluster, tmp_path):
     def loop(go):
         train.report({"epoch": 0}, Checkpoint.from_dict({"epoch": 0}))
-        for _ in range(1200):  # a minute at most
+        for _ in range(1200):  # waits a minute at most
             if not pathlib.Path(go["go"]).exists():
                 threading.Event().wait(0.05)
 
@@ -304,7 +306,8 @@ def test_a_live_run_of_that_name_elsewhere_is_not_joined(cluster, tmp_path):
 def test_a_restored_run_does_not_begin_anew_where_no_node_sees_its_directory(cluster, tmp_path, monkeypatch):
     name = cluster.name("unseen")
     result = DataParallelTrainer(lambda: None, run_config=RunConfig(name=name, storage_path=tmp_path)).fit()
-    monkeypatch.setattr(_origin.Origin, "newest", lambda origin: "checkpoint_000001-a001")  # as this machine would see it
+    # The checkpoint that this machine would see.
+    monkeypatch.setattr(_origin.Origin, "newest", lambda origin: "checkpoint_000001-a001")
     with pytest.raises(train.WorkerGroupError, match="finds no sound one in"):
         DataParallelTrainer.restore(result.path).fit()
 
@@ -322,7 +325,7 @@ def test_restore_keeps_the_checkpoint_to_begin_with(cluster, tmp_path):
     first = DataParallelTrainer(loop, run_config=RunConfig(name=name), resume_from_checkpoint=start)
     with pytest.raises(train.WorkerGroupError, match="not yet"):
         first.fit()
-    del start, first  # and with it its files
+    del start, first  # deletes its files too
     with pytest.raises(train.WorkerGroupError, match="not yet"):
         DataParallelTrainer.restore(f"cluster://{name}").fit()
     ready.touch()
@@ -452,7 +455,7 @@ def test_another_cluster_goes_on_from_the_directory_alone(cluster, tmp_path, mon
 
 
 def test_a_name_that_is_used_again_leaves_what_is_committed_as_it_is(cluster, tmp_path):
-    """Every epoch under the same name, as Ray allows it; then an attempt that goes on."""
+    """Reports every epoch under the same name, as Ray allows, then resumes."""
 
     def loop(config):
         start = train.get_checkpoint()

@@ -1,4 +1,6 @@
-"""Checkpoints that a loop puts deeper into the run's directory, against real daemons: they stay there, under their path from the run."""
+"""Checkpoints that a loop stores deeper in the run's directory, with real daemons. They stay there, under their path
+from the run.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +85,8 @@ def test_directories_deeper_in_the_run_are_checkpoints_where_they_lie(cluster, t
     assert json.loads((run / names[2] / ".manifest.json").read_text())["directory"] == names[2]
 
     wait_for("the deletion", lambda: not (run / "epochs" / "1" / "ckpt").exists(), seconds=60)
-    assert [one.name for one in (run / "epochs" / "1").iterdir()] == ["notes"]  # what is beside a checkpoint is the user's
+    # Files beside a checkpoint belong to the user.
+    assert [one.name for one in (run / "epochs" / "1").iterdir()] == ["notes"]
     assert (run / "names" / "epochs" / "1" / "ckpt").is_file()  # a name is used once
 
     assert cluster.json("describe", name)["latest_checkpoint"] == names[2]
@@ -101,7 +104,7 @@ def test_directories_deeper_in_the_run_are_checkpoints_where_they_lie(cluster, t
     assert cluster.daemons.run("checkpoints", "verify", f"{name}@{names[0]}").returncode == 1
     assert states_of(cluster, name) == ["damaged" if one == names[0] else "ok" for one in names]
     assert fit().return_value == (names[2], f"{run}/{names[2]}", ["of-0", "of-1"])
-    (run / names[2] / "of-0").write_text("later")  # damaged: the one before it is restored
+    (run / names[2] / "of-0").write_text("later")  # damaged, so the checkpoint before it is restored
     assert fit().return_value == (names[1], f"{run}/{names[1]}", ["of-0", "of-1"])
     moved = shutil.copytree(run, tmp_path / "moved" / name)
     assert [one.name for one, _ in Result.from_path(moved).best_checkpoints] == names

@@ -1,4 +1,6 @@
-"""DeepSpeed inside the loop, on CPUs. It is no part of the tests' environment: `pip install deepspeed` there runs this."""
+"""DeepSpeed inside the loop, on CPUs. The tests' environment does not include it: `pip install deepspeed` there
+enables this test.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ def test_zero_trains_alike_at_every_stage_on_all_ranks(cluster):
         import deepspeed
         import torch
 
-        deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False  # gloo, rather than a kernel to be compiled
+        deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False  # gloo instead of a kernel that must be compiled
         torch.manual_seed(0)
         model = torch.nn.Linear(4, 1)
         settings = {

@@ -1,4 +1,4 @@
-"""A driver beside its run: prints, stop, Ctrl-C, its own death, two of them."""
+"""A driver beside its run: prints, stop, Ctrl-C, a killed driver, two drivers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ def test_the_driver_says_what_agents_have_to_say_of_the_run_and_what_is_alike_on
         for step in range(2):
             folder = tmp_path / f"rank-{rank}-{step}"
             folder.mkdir()
-            (folder / "same.txt").write_text(str(rank))  # of both ranks: one file is left out, which is told
+            # Both ranks report the file: one copy is left out, with a message.
+            (folder / "same.txt").write_text(str(rank))
             train.report({"step": step}, Checkpoint.from_directory(folder))
         while not (tmp_path / "seen").exists():
             threading.Event().wait(0.05)
@@ -89,7 +90,7 @@ def test_the_driver_says_what_agents_have_to_say_of_the_run_and_what_is_alike_on
 def test_stop_ends_every_rank_at_the_report_that_reaches_it(cluster, tmp_path, stop):
     def loop():
         rank = train.get_context().get_world_rank()
-        for epoch in range(0, 200, 2):  # 3 is never reported, but passed
+        for epoch in range(0, 200, 2):  # skips 3
             (tmp_path / f"rank-{rank}").write_text(str(epoch))
             metrics = {"epoch": epoch if rank == 0 else 0, "deep": {"epoch": epoch}}
             train.report(metrics, Checkpoint.from_dict({"epoch": epoch}) if rank == 0 else None)
@@ -320,7 +321,9 @@ def test_ctrl_c_stops_a_run_that_is_not_followed_yet(cluster, driver, how):
 
 
 def test_cells_of_an_interactive_session_train_what_they_define_and_survive_an_interrupt(cluster, tmp_path):
-    """No file has the source: functions, classes and lambdas of `__main__`, a closure, a module of the working directory."""
+    """No file has the source of these: functions, classes and lambdas of `__main__`, a closure, a module of the
+    working directory.
+    """
     (tmp_path / "beside.py").write_text("def double(x):\n    return 2 * x\n")
     name = cluster.name("cell")
     cells = f"""{DEFINES}
@@ -476,7 +479,7 @@ def test_a_queued_line_is_said_again_when_it_changes(cluster, capfd):
         DataParallelTrainer(lambda: None, scaling_config=needs, run_config=RunConfig(name=name)).fit()
     thread.join()
     queued()
-    assert len(queue_lines) == 3, queue_lines  # once for each change, and not once a second
+    assert len(queue_lines) == 3, queue_lines  # once for each change, not once a second
 
 
 def test_a_head_that_is_killed_and_comes_back_costs_the_driver_nothing(cluster, driver, tmp_path):

@@ -1,4 +1,4 @@
-"""A storage_filesystem of the caller's own, over a real cluster: nodes keep records, workers copy files."""
+"""A custom storage_filesystem with a real cluster: nodes store records, workers copy files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_two_ranks_bring_files_fail_go_on_and_the_driver_reads_them(cluster, tmp
         begun = 0
         if before:
             with before.as_directory() as folder:
-                assert (pathlib.Path(folder) / f"of-{1 - rank}").read_text() == "2"  # the other rank's
+                assert (pathlib.Path(folder) / f"of-{1 - rank}").read_text() == "2"  # the other rank's file
                 begun = int((pathlib.Path(folder) / f"of-{rank}").read_text())
         for step in range(begun + 1, 5):
             with train.checkpoint_dir() as folder:
@@ -71,7 +71,8 @@ def test_two_ranks_bring_files_fail_go_on_and_the_driver_reads_them(cluster, tmp
             files = {one.name: one.read_text() for one in pathlib.Path(folder).iterdir()}
         assert files == {"of-0": "4", "of-1": "4", "same": "rank 0"}
         _elsewhere._known.clear()
-    assert directories(top) == ["checkpoint_000001", "checkpoint_000002"]  # of reports of the second attempt, what is kept
+    # The kept checkpoints, both reported by the second attempt.
+    assert directories(top) == ["checkpoint_000001", "checkpoint_000002"]
     with pytest.raises(RuntimeError, match="which this process was not given"):
         result.checkpoint.to_dict()
 

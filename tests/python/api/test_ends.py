@@ -1,4 +1,4 @@
-"""Ranks that end before others, that do not end, that fail behind their loop; and bars that are written over."""
+"""Ranks that end before others, that do not end, or that fail behind their loop. Progress bars."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ON_TWO_NODES = ScalingConfig(num_workers=2, placement_strategy="STRICT_SPREAD")
 
 @pytest.fixture(autouse=True)
 def _failures_before_are_forgotten(cluster):
-    """A node on which several runs in a row fail first is quarantined."""
+    """Releases the nodes from quarantine. A node on which several runs in a row fail first is quarantined."""
     for node in ("node-1", "node-2"):
         cluster.daemons.rtrain("node", "undrain", node)
 
@@ -197,7 +197,7 @@ def test_the_driver_and_logs_show_the_newest_state_of_a_bar_that_has_no_end_yet(
         bars = [line for line in text.split("\n") if "%|#" in line]
         assert 1 <= len(bars) <= 4 and bars[-1].startswith(who) and bars[-1].endswith("100%|" + "#" * 50), bars
         assert "\r" not in text and "\\x0d" not in text
-    assert "\r\x1b[K" in texts["terminal"]  # each state in the place of the one before
+    assert "\r\x1b[K" in texts["terminal"]  # each state replaces the one before
     [whole] = [line for line in cluster.json("logs", name, "--stream", "err")["items"] if "%|#" in line["line"]]
     assert whole["line"] == "".join(f"\r {2 * number}%|{'#' * number}" for number in range(1, 51))
 

@@ -1,4 +1,4 @@
-"""fit() from the call to the Result."""
+"""fit() from its call to its Result."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_with_minus_one_failures_a_run_goes_on_until_it_succeeds_and_each_attemp
         who = r"rtrain:   world rank 0, local rank 0, node rank 0: node-[12] \(127\.0\.0\.1\), pid \d+, CPU"
         assert re.fullmatch(who, lines[place + 1]), lines[place : place + 3]
         assert lines[place + 2] == "rtrain:   backend gloo, master 127.0.0.1 (rank 0)"
-    # what it does without: the first failure is the last
+    # Without retries the first failure is final.
     once = RunConfig(name=cluster.name("once"))
     with pytest.raises(train.WorkerGroupError, match="try 1"):
         DataParallelTrainer(loop, run_config=once).fit()
@@ -204,7 +204,7 @@ def test_ranks_that_report_unequally_often_are_named(cluster):
         for step in range(2 + train.get_context().get_world_rank()):
             train.report({"step": step})
 
-    for strategy in ("STRICT_PACK", "STRICT_SPREAD"):  # on one node, and on two
+    for strategy in ("STRICT_PACK", "STRICT_SPREAD"):  # on one node, then on two
         with pytest.raises(train.WorkerGroupError, match="rank 0 ended after report 2, rank 1 waits in report 3") as failed:
             DataParallelTrainer(
                 loop,

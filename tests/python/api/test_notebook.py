@@ -1,5 +1,6 @@
-"""A notebook's kernel, a real one: what its cells define trains, a Result is shown as a table, and an interrupted cell is
-Ctrl-C. Skipped where ipykernel is missing (scripts/bootstrap installs it)."""
+"""A real kernel of a notebook: functions of its cells train, a Result is shown as a table, and an interrupted cell
+acts as Ctrl-C. Skipped without ipykernel (scripts/bootstrap installs it).
+"""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ def kernel(cluster: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Iter
     manager, client = jupyter.manager.start_new_kernel(startup_timeout=120, cwd=str(tmp_path), env=environment)
 
     def cell(code: str, interrupt_at: str = "") -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        """What the kernel answers, and what it shows meanwhile."""
+        """Returns the kernel's reply, and its output meanwhile."""
         shown: list[dict[str, Any]] = []
 
         def hook(message: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""A run that gives way to a more urgent one is told beforehand, on every rank, until when."""
+"""Each rank of a preempted run gets the deadline before it is ended."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GRACE_S = 45
 
 
 class WithQueue(LocalCluster):
-    """Its one queue lets urgent runs take the place of others."""
+    """A cluster with one queue in which urgent runs preempt others."""
 
     def start_head(self):
         queues = self.folder / "queues.yaml"

@@ -1,4 +1,6 @@
-"""`rtrain.data` in runs on two real nodes: who gets which rows, and which are left after a failure in mid-epoch."""
+"""`rtrain.data` in runs on two real nodes: the rows of each rank, and the remaining rows after a failure within an
+epoch.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,7 @@ def test_ranks_share_what_is_left_of_each_epoch(cluster, parquet):
 
 
 def resumable(config):
-    """Each rank keeps the rows that it was given, up to the checkpoint that the next attempt starts from."""
+    """Each rank stores the rows that it got up to the checkpoint from which the next attempt starts."""
     rank, state, seen = train.get_context().get_world_rank(), None, []
     checkpoint = train.get_checkpoint()
     if checkpoint is not None:
@@ -96,7 +98,7 @@ def test_a_failure_in_mid_epoch_costs_no_row_and_gives_none_twice(cluster, parqu
     assert [len(rank["seen"]) for rank in recorder.ranks] == [500, 500]
     assert sorted(recorder.ranks[0]["seen"] + recorder.ranks[1]["seen"]) == list(range(1000))
     left = [one for one in Head.current().get(f"/v1/runs/{name}/values")["items"] if "gather" in str(one)]
-    assert len(left) == 1  # the second attempt's is written over the first one's: a run keeps 1,000 values at most
+    assert len(left) == 1  # the second attempt overwrites the first one's value, since a run has 1,000 values at most
 
 
 def test_a_run_goes_on_in_mid_epoch_with_more_workers(cluster, parquet):
@@ -114,12 +116,14 @@ def test_a_run_goes_on_in_mid_epoch_with_more_workers(cluster, parquet):
     with pytest.raises(train.WorkerGroupError):
         fit(2)
     seen = fit(3)
-    given = 2 * 11 * 20  # by two ranks until their last checkpoint
+    given = 2 * 11 * 20  # rows of two ranks up to their last checkpoint
     assert len(set(seen)) == len(seen) == given + (900 - given) // 3 * 3 and set(seen) <= set(range(100, 1000))
 
 
 def numbered(config):
-    """Each rank writes the rows of each global batch into a file that is named by the rows given out before its end."""
+    """Each rank writes the rows of each global batch to a file whose name is the number of rows delivered up to its
+    end.
+    """
     context, state = train.get_context(), None
     rank, world = context.get_world_rank(), context.get_world_size()
     checkpoint = train.get_checkpoint()
@@ -176,7 +180,7 @@ def test_kills_and_resizes_leave_the_global_batches_as_they_are(cluster, parquet
 
 
 def test_what_is_random_without_a_seed_is_alike_on_every_rank(cluster):
-    """Each rank builds the dataset by itself."""
+    """Each rank builds its own dataset."""
 
     class Halves(DataConfig):
         def configure(self, datasets, world_size, worker_handles=None, worker_node_ids=None):
@@ -220,7 +224,9 @@ def test_a_state_for_what_keeps_none(cluster):
 
 
 def writes(config):
-    """The first attempt fails when its files are there; both write once before a checkpoint and once after it."""
+    """The first attempt fails after its files are written. Both attempts write once before a checkpoint and once
+    after it.
+    """
     attempt, rank = train.get_context().get_attempt(), train.get_context().get_world_rank()
     folder = pathlib.Path(config["folder"])
     if train.get_checkpoint() is None:

@@ -1,4 +1,4 @@
-"""TorchTrainer: the ranks share a process group, also where the loop itself imports torch."""
+"""TorchTrainer: the ranks share a process group, also if the loop itself imports torch."""
 
 from __future__ import annotations
 

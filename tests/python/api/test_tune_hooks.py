@@ -1,4 +1,4 @@
-"""Each public method that a script may override is called in a sweep, with the arguments that are documented."""
+"""Every public method that a script may override is called in a sweep, with the documented arguments."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ QUIET = {"verbose": 0}
 
 
 def public_methods(kind: type) -> set[str]:
-    """The functions that a class of the package defines or has from its bases, without properties."""
+    """Returns the functions that a class of the package defines or inherits, without properties."""
     return {name for name in dir(kind) if not name.startswith("_") and callable(getattr(kind, name))}
 
 
 def recording(kind: type, path: pathlib.Path, *skipped: str) -> type:
-    """A class derived from `kind` whose public methods write their names into a file, and do what those of `kind` do."""
+    """Returns a class derived from `kind`. Its public methods write their names to a file, then call those of
+    `kind`.
+    """
 
     def recorded(name: str):
         original = getattr(kind, name)
@@ -208,7 +210,9 @@ def test_every_hook_is_called_and_a_trainable_s_requests_are_carried_out(cluster
 
 @pytest.mark.parametrize("limited", [False, True])
 def test_a_searcher_s_own_state_survives_its_driver(cluster, tmp_path, driver, limited):
-    """The driver is killed after two of four trials. The restored sweep proposes the other two, and the searcher knows all four."""
+    """The driver is killed after two of four trials. The restored sweep proposes the other two, and the searcher has
+    the results of all four.
+    """
     script = """
     import json, pathlib, threading
     from rtrain import tune
@@ -293,7 +297,7 @@ class EndsAll(Stopper):
 
 
 def test_the_other_hooks_of_searchers_schedulers_and_stoppers(cluster, tmp_path, capfd):
-    """A stopper ends the sweep while a trial fails, another one runs and others wait."""
+    """A stopper ends the sweep while one trial fails, another one runs and others wait."""
 
     class Proposes(Searcher):
         def suggest(self, trial_id):

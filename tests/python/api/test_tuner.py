@@ -1,4 +1,4 @@
-"""Tuner.fit(): trials as runs of a real cluster."""
+"""Tuner.fit(): trials are runs of a real cluster."""
 
 from __future__ import annotations
 
@@ -294,7 +294,7 @@ def test_population_based_training_moves_a_trial_to_another_s_checkpoint(cluster
 
 
 class ToTheFirst(TrialScheduler):
-    """Moves the other trials to the first one's checkpoint, once, when it has one."""
+    """Moves the other trials to the first one's checkpoint, once, after the first one has one."""
 
     def on_trial_result(self, tune_controller, trial, result):
         first, *_ = tune_controller.get_trials()
@@ -304,7 +304,9 @@ class ToTheFirst(TrialScheduler):
 
 
 def test_a_donor_s_checkpoint_stays_until_every_trial_that_moved_to_it_has_one_of_its_own(cluster, tmp_path):
-    """The first moved trial reports at once. The second one reads the checkpoint later, and a third fails before it saves."""
+    """The first moved trial reports at once. The second one reads the checkpoint later, and a third one fails before
+    it saves.
+    """
     marks = tmp_path / "marks"
     marks.mkdir()
 

@@ -1,4 +1,4 @@
-"""Validation of checkpoints, what workers learn of it, and files brought in other ways."""
+"""Validation of checkpoints, its results in workers, and checkpoints that are stored in other ways."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_validation_that_cannot_be_carried_out_fails_alone(cluster):
             sys.exit(0)
         if does == "dies":
             os.kill(os.getpid(), 9)
-        if does == "leaves":  # a process that has its standard error
+        if does == "leaves":  # a process that inherits its standard error
             subprocess.Popen(["sleep", "20"])
         if does == "stays":
             subprocess.Popen(["sleep", "20"])
@@ -178,7 +178,7 @@ def test_a_validation_runs_on_a_node_with_the_resources_asked_for(cluster):
     assert validated[:2] == ("VALIDATED", 7)
     run = Head.current().get(f"/v1/runs/{validated[2]}")
     assert (run["name"], run["job"]["scaling"]["resources_per_worker"]["CPU"]) == (options["name"], "0.5")
-    late = f"{options['name']}-3"  # a taken name gets a number
+    late = f"{options['name']}-3"  # a number is appended to a taken name
     wait_for("its end", lambda: cluster.json("describe", late)["state"] == "STOPPED")
     with pytest.raises(TypeError, match="has no option cpus"):
         ValidationConfig(fn=there, ray_remote_kwargs={"cpus": 1})
@@ -346,12 +346,12 @@ def test_an_async_report_s_function_runs_behind_the_loop_and_its_error_fails_the
 
         for step in (1, 2):
             if rank == 1 and step == 2:
-                train.report({"step": step})  # the other rank's is still under way
+                train.report({"step": step})  # the other rank's report is still under way
                 continue
             own = Checkpoint.from_dict({"step": step})
             train.report({"step": step}, own, checkpoint_upload_mode=CheckpointUploadMode.ASYNC, checkpoint_upload_fn=bring)
             returned[step].set()
-            own = None  # its directory stays until it was brought
+            own = None  # its directory stays until the function has read it
 
     def fit(*, fails):
         return DataParallelTrainer(
