@@ -1,4 +1,4 @@
-"""A fake agent per test, and worker scripts run as real processes against it."""
+"""A fake agent for each test, and worker scripts that run as real processes with it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from left_behind import own_temporary_folder  # noqa: F401  # holds for every te
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "runtime" / "python"
-sys.path.insert(0, str(PACKAGE))  # before any test imports rtrain: an installed copy may be another version
+sys.path.insert(0, str(PACKAGE))  # before any test imports rtrain, since an installed copy may be another version
 
 
 def library() -> str:
-    """The library under test: ctest names the one that it built."""
+    """Returns the library under test, which ctest names."""
     given = os.environ.get("RTRAIN_TEST_WORKER_LIB")
     return given or str(PACKAGE / "rtrain" / "_lib" / "librtrain_worker.so")
 
@@ -30,7 +30,7 @@ def clean_environment() -> dict[str, str]:
 
 
 class Worker:
-    """A script in its own process. `finish` waits for its end; what it printed is given back."""
+    """A script in a separate process. `finish` waits for its end and returns its output."""
 
     def __init__(self, script: str | pathlib.Path, environment: dict[str, str]) -> None:
         program = [str(script)] if isinstance(script, pathlib.Path) else ["-c", textwrap.dedent(script)]

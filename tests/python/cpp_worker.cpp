@@ -1,5 +1,5 @@
-// A C++ worker for test_cpp_worker.py: rtrain.hpp against the fake agent, and the C interface with arguments that are
-// wrong. usage: cpp_worker report | broadcast | wrong | fail | places
+// A C++ worker for test_cpp_worker.py: rtrain.hpp with the fake agent, and the C interface with wrong arguments. usage:
+// cpp_worker report | broadcast | wrong | fail | places
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -62,7 +62,7 @@ int wrong() {
     return 0;
 }
 
-// A second process of the rank reads, and reports once the first has released.
+// A second process of the rank reads, and reports after the first one has released the rank's place.
 int places() {
     rtrain::Worker worker;
     worker.report("{}");

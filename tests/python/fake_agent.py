@@ -1,5 +1,6 @@
-"""An agent for one attempt, in this process: speaks runtime/worker/protocol.md, keeps what it heard, can be killed and
-come back. What it does beyond the protocol (lose an answer, refuse) a test asks for by name."""
+"""An agent for one attempt, in this process. It implements runtime/worker/protocol.md, stores received messages, and
+can be killed and restarted. Tests request deviations from the protocol (a lost answer, a refusal) by name.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +23,14 @@ class FakeAgent:
         self.world_size = world_size
         self.key = "secret"
         self.resume: dict[str, Any] | None = None
-        self.heard: list[dict[str, Any]] = []  # every frame, with the rank that sent it
-        self.lose_answers_to: set[int] = set()  # report indexes: heard, passed, not answered on this connection
+        self.heard: list[dict[str, Any]] = []  # every received frame, with its rank
+        # Report indexes that are received and passed, but not answered on this connection.
+        self.lose_answers_to: set[int] = set()
         self.commit_error: dict[int, str] = {}
         self.commits_held = False
-        self.no_room = ""  # why there is no directory for files
-        self.no_room_ranks: set[int] | None = None  # whose; None: everybody's
-        self.refusals_left = 0  # hellos that are refused before the next one is welcome
+        self.no_room = ""  # the reason why there is no directory for files
+        self.no_room_ranks: set[int] | None = None  # the ranks concerned; None: all
+        self.refusals_left = 0  # number of hellos to refuse before one is accepted
         self.news = threading.Condition()
         self._reports: dict[int, dict[int, dict[str, Any]]] = {}
         self._passed: set[int] = set()
@@ -37,7 +39,7 @@ class FakeAgent:
         self._wanted = 0
         self._staged = 0
         self._lines: dict[int, socket.socket] = {}
-        self._holders: dict[int, int] = {}  # by rank: the process that has its place
+        self._holders: dict[int, int] = {}  # the process that has the rank's place, by rank
         self._listener: socket.socket | None = None
         self.start()
 
@@ -50,7 +52,7 @@ class FakeAgent:
         threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
 
     def stop(self) -> None:
-        """As kill -9: every connection breaks, nobody listens."""
+        """Breaks every connection and stops listening, as kill -9 would."""
         assert self._listener is not None
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
@@ -58,7 +60,7 @@ class FakeAgent:
         with self.news:
             lines, self._lines = list(self._lines.values()), {}
         for line in lines:
-            with contextlib.suppress(OSError):  # the worker was quicker
+            with contextlib.suppress(OSError):  # the worker has closed it already
                 line.shutdown(socket.SHUT_RDWR)
 
     def environment(self, rank: int = 0) -> dict[str, str]:
@@ -179,7 +181,9 @@ class FakeAgent:
             self._say(line, {"type": "wanted", "what": self._wanted})
 
     def _holder_for(self, rank: int, hello: dict[str, Any]) -> int:
-        """0: the process that says hello has the place now. Else who has it, or -1."""
+        """Returns 0 if the process that sent hello has the rank's place now. Otherwise returns the process that has
+        it, or -1.
+        """
         has = self._holders.get(rank, -1)
         if hello.get("place") == 2:
             return has if self._runs(has) else -1
@@ -224,7 +228,7 @@ class FakeAgent:
     @staticmethod
     def _say(line: socket.socket, frame: dict[str, Any]) -> None:
         body = json.dumps(frame).encode()
-        with contextlib.suppress(OSError):  # the worker is gone; what it missed it asks for again
+        with contextlib.suppress(OSError):  # the worker has disconnected; it requests lost messages again
             line.sendall(struct.pack(">I", len(body)) + body)
 
 

@@ -12,7 +12,7 @@ PACKAGE = pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"
 
 
 def public_modules() -> list[str]:
-    """All but those with a part that begins with an underscore."""
+    """Returns all modules without a part that begins with an underscore."""
     names = []
     for file in sorted((PACKAGE / "rtrain").rglob("*.py")):
         parts = file.relative_to(PACKAGE).with_suffix("").parts
@@ -23,7 +23,7 @@ def public_modules() -> list[str]:
 
 
 def imported(name: str) -> types.ModuleType:
-    """The module; the test is skipped where it needs an optional package, or says what to use in its place."""
+    """Imports the module. Skips the test if it needs an optional package, or if its error names a replacement."""
     try:
         return importlib.import_module(name)
     except ImportError as error:

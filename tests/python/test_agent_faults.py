@@ -1,4 +1,6 @@
-"""The agent dies, forgets, refuses; the disk is full. Nothing is lost, nothing counts twice, everything is named."""
+"""The agent dies, loses its state, or refuses; the disk is full. No report is lost or counted twice, and every fault
+is named.
+"""
 
 import os
 import pathlib
@@ -122,7 +124,7 @@ def test_the_first_refusals_of_an_agent_that_has_just_come_back_are_not_its_last
 
 
 def test_a_stranger_on_the_socket_does_not_crash_the_worker(agent, start):
-    """Bytes that are no frames: the worker closes the line, dials again and goes on."""
+    """Receives bytes that are no frames. The worker closes the connection, connects again and continues."""
     worker = start(COUNT.format(steps=3, pause=0))
     assert worker.line() == "paused"
     for line in agent._lines.values():
@@ -133,7 +135,7 @@ def test_a_stranger_on_the_socket_does_not_crash_the_worker(agent, start):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A real file system with room for 1 MiB; skipped where mounting is not allowed."""
+    """Mounts a real file system with room for 1 MiB; skips the test if mounting is not allowed."""
     mount = tmp_path / "disk"
     mount.mkdir()
     if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", mount]).returncode != 0:
@@ -244,7 +246,7 @@ def test_a_checkpoint_that_is_no_directory_is_refused_before_the_barrier(agent, 
 
 
 def test_agents_know_each_other_by_their_own_sockets(tmp_path):
-    """The fake itself: two attempts on one machine do not hear each other."""
+    """Tests the fake agent: two attempts on one machine do not receive each other's messages."""
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     one, two = FakeAgent(tmp_path / "a"), FakeAgent(tmp_path / "b")

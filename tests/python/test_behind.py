@@ -1,6 +1,8 @@
-"""report() with CheckpointUploadMode.ASYNC and a checkpoint_upload_fn: the function runs behind the loop, and nothing of it is lost.
+"""report() with CheckpointUploadMode.ASYNC and a checkpoint_upload_fn: the function runs behind the loop, and no
+report is lost.
 
-Each function waits for an event that the loop sets after `report` has returned, so a function that ran inside of it would never end.
+Each function waits for an event that the loop sets after `report` has returned. A function that ran inside of
+`report` would never end.
 """
 
 import fcntl
@@ -234,7 +236,7 @@ def test_a_rank_that_reports_so_and_one_that_does_not_meet_in_the_same_reports(a
 
 
 def test_a_directory_that_the_function_waits_for_need_not_be_there_yet(agent, start):
-    """As DCP's async_save makes it."""
+    """DCP's async_save makes it later."""
     start(
         BEGIN
         + """
@@ -426,5 +428,5 @@ def test_in_local_mode_too(start, tmp_path):
 
     assert local("works").splitlines() == ["{'step': 1}", "[1, 2, 3, 4, 5, 6, 7, 8] ['.manifest.json', 'dict_checkpoint.pkl']"]
     assert "checkpoint_upload_fn failed behind the loop: ConnectionResetError: the bucket is gone" in local("fails", 1)
-    output = local("raises", 1)  # and waits for no function
+    output = local("raises", 1)  # it does not wait for the function
     assert "KeyError: 'as planned'" in output and "ConnectionResetError" not in output

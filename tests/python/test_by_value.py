@@ -1,4 +1,4 @@
-"""Modules pickled by value, in several threads and beside what the program has registered itself."""
+"""Modules pickled by value, in several threads, and together with modules that the program has registered itself."""
 
 from __future__ import annotations
 

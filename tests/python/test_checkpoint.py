@@ -79,7 +79,7 @@ def test_a_checkpoint_on_a_pyarrow_file_system_is_read_through_it(tmp_path):
 
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
-    """A temporary directory of its own: where the copies of this test lie."""
+    """Sets a temporary directory for the copies of this test."""
     place = tmp_path / "tmp"
     place.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(place))
@@ -87,7 +87,7 @@ def machine(tmp_path, monkeypatch):
 
 
 class Run:
-    """A run's directory that is not mounted here: a checkpoint in it is copied."""
+    """A run's directory that is not mounted here, so that its checkpoints are copied."""
 
     def __init__(self, folder, monkeypatch):
         self.folder = folder
@@ -103,7 +103,7 @@ class Run:
 
 
 def killed_while_reading(checkpoint):
-    """The copy that a reader leaves who is killed."""
+    """Leaves the copy of a reader that is killed."""
     child = os.fork()
     if child == 0:
         with checkpoint.as_directory():
@@ -144,7 +144,7 @@ def test_a_copy_that_was_cut_off_or_made_before_the_machine_went_down_is_made_an
 
 def test_copies_are_for_their_user_alone(tmp_path, machine, monkeypatch):
     checkpoint = Run(tmp_path / "run", monkeypatch).commit("weights")
-    machine.mkdir(mode=0o755)  # as versions before made it
+    machine.mkdir(mode=0o755)  # the mode of older versions
     with checkpoint.as_directory() as directory:
         assert pathlib.Path(directory).parent == machine
         assert machine.stat().st_mode & 0o777 == 0o700

@@ -1,4 +1,6 @@
-"""Names that programs give to checkpoints, as Python reads and claims them; tests/unit/checkpoint/names.cpp has the same rules."""
+"""Names that programs give to checkpoints, read and claimed in Python. tests/unit/checkpoint/names.cpp has the same
+rules.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +84,8 @@ def test_a_name_is_its_first_reports_and_taken_for_all_others_also_after_its_del
 
 def test_what_is_no_checkpoint_by_name_nor_claim_is_none(tmp_path: pathlib.Path) -> None:
     directory = opened(tmp_path / "r")
-    for name in ("plots", "attempts", "x-a007"):  # a user's, one that every run has, another attempt's
+    # A user's directory, a directory of every run, a name with another attempt's number.
+    for name in ("plots", "attempts", "x-a007"):
         commit(directory, name, 1)
     assert not directory.claim_name("plots", 1)
     assert names(directory) == []
@@ -92,7 +95,7 @@ def test_what_is_no_checkpoint_by_name_nor_claim_is_none(tmp_path: pathlib.Path)
     assert names(directory) == []
     assert directory.claim_name("best", 2)
     commit(directory, "best", 2)
-    (tmp_path / "r" / "names" / "best").write_text("torn")  # then the manifest alone says whose it is
+    (tmp_path / "r" / "names" / "best").write_text("torn")  # then only the manifest records the owner
     assert names(directory) == ["best"]
     result = Result.from_path(tmp_path / "r")
     assert sorted(one.name for one, _ in result.best_checkpoints) == ["best", "forged", "x-a007"]
@@ -117,7 +120,8 @@ def test_a_run_of_before_keeps_names_with_their_attempt_and_a_later_format_is_re
     file = tmp_path / "r" / "run.json"
     opened(tmp_path / "r").close()
     header = json.loads(file.read_text())
-    assert header["format"] == 3 and "wall_ms" not in header  # which the first binaries need: they refuse the run
+    # The first binaries need this field, and so refuse the run.
+    assert header["format"] == 3 and "wall_ms" not in header
     header["wall_ms"] = header.pop("created_wall_ms")
     del header["format"]
     file.write_text(json.dumps(header))
@@ -136,7 +140,7 @@ def test_a_directory_that_holds_files_is_not_taken_for_a_checkpoint(tmp_path: pa
     opened(tmp_path / "r").close()
     (tmp_path / "r" / "mine").mkdir()
     (tmp_path / "r" / "notes").write_text("text")
-    assert claim_name(tmp_path / "r", "mine", 1, 1) is Claim.FIRST  # it is empty
+    assert claim_name(tmp_path / "r", "mine", 1, 1) is Claim.FIRST  # the directory is empty
     assert claim_name(tmp_path / "r", "notes", 1, 1) is Claim.TAKEN
     assert claim_name(tmp_path / "r", "code", 1, 1) is Claim.TAKEN
     assert open_directory(str(tmp_path / "r")).names("names") == ["names/mine"]
@@ -186,7 +190,8 @@ def test_a_function_gets_a_name_that_no_other_report_has(in_run) -> None:
     claim_in_place(run, "taken", 1, 5)
     for index, wish in ((1, None), (2, "best"), (2, "best"), (3, "best"), (4, "taken")):
         call = brought(facts, index, stages, directory=str(stages), directory_name=wish, upload_fn=bring)
-        assert (call.directory is None) == (given[-1] in given[:-1])  # the second rank of report 2 brings nothing itself
+        # The second rank of report 2 reports no files itself.
+        assert (call.directory is None) == (given[-1] in given[:-1])
     assert given == ["checkpoint_r000001-a002", "best", "best", "best-3-a002", "taken-4-a002"]
 
 
@@ -273,7 +278,7 @@ def test_a_deeper_directory_is_claimed_by_its_path_and_lies_in_no_other_checkpoi
     note = (pathlib.Path(first.directory) / ".rtrain-in-place").read_bytes()
     assert note == f"{run}/epochs/1/ckpt\0epochs/1/ckpt".encode() and second.directory is None
     assert json.loads((run / "names/epochs/1/ckpt").read_text()) == {"schema_version": 1, "attempt": 2, "report": 1}
-    assert brought(facts, 2, stages, **place("epochs/2/x-a001")).directory is not None  # the claim says the attempt
+    assert brought(facts, 2, stages, **place("epochs/2/x-a001")).directory is not None  # the claim records the attempt
     assert brought(facts, 3, stages, **place("flat")).directory is not None
     for name, why in (
         ("epochs/1/ckpt", "is the directory of another report"),
@@ -285,7 +290,7 @@ def test_a_deeper_directory_is_claimed_by_its_path_and_lies_in_no_other_checkpoi
         with pytest.raises(ValueError, match="ckpt|epochs|flat") as caught:
             brought(facts, 4, stages, **place(name))
         assert why in str(caught.value)
-    assert claim_name(run, "epochs", 2, 5) is Claim.TAKEN  # the next wish for that name is numbered
+    assert claim_name(run, "epochs", 2, 5) is Claim.TAKEN  # a number is appended for the next request of that name
     assert brought(facts, 4, stages, **place("epochs/3"), directory_name="3").directory is not None
 
 

@@ -80,7 +80,9 @@ print("ends", flush=True)
 
 
 def test_a_request_to_the_head_ends_before_the_interpreter_does():
-    """An interpreter that frees OpenSSL under a thread's request ends by an abort: the worker would count as failed."""
+    """If an interpreter frees OpenSSL during a thread's request, the process aborts, and the worker would count as
+    failed.
+    """
     environment = {
         "PYTHONPATH": str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"),
         "RTRAIN_TRAIN_COLLECTIVE_WARN_INTERVAL_S": "0.4",

@@ -1,4 +1,4 @@
-"""What configs and the objects of results take and keep, before any cluster is asked."""
+"""The values that configs and results accept and keep, without a cluster."""
 
 from __future__ import annotations
 
@@ -106,7 +106,8 @@ CONFIGS = [
     train.ScalingConfig, train.CheckpointConfig, train.FailureConfig, train.LoggingConfig, train.DataConfig, train.ValidationTaskConfig,
     train.ValidationConfig, train.SyncConfig, RunConfig, tune.CheckpointConfig, tune.FailureConfig, tune.RunConfig, tune.TuneConfig, TorchConfig,
 ]  # fmt: skip
-ANYTHING = {("DataConfig", "execution_options"), ("RunConfig", "progress_reporter")}  # of a trainer: named once, whatever it is
+# Arguments of a trainer that are mentioned once, whatever their value.
+ANYTHING = {("DataConfig", "execution_options"), ("RunConfig", "progress_reporter")}
 
 
 @pytest.mark.parametrize("config", CONFIGS)
@@ -213,7 +214,7 @@ def test_an_upload_mode_is_found_by_its_name() -> None:
 
 # -- a search space of a trainer ------------------------------------------------------------------------------------------
 def gang(space: dict, config: dict, loop=reads) -> DataParallelTrainer:
-    """The trainer of one trial whose drawn config is `config`."""
+    """Returns the trainer of one trial whose drawn config is `config`."""
     wrapped = _trainable.checked(DataParallelTrainer(loop, train_loop_config={"lr": 1, "deep": {"a": 1, "b": 2}}))
     _trainable.checked_space(space, wrapped)
     trials = _trainable.Trials(wrapped, tune.RunConfig(), "sweep", None, None, None, None)

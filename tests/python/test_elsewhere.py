@@ -1,4 +1,6 @@
-"""`storage_filesystem=` of a kind that rtrain cannot write itself: it holds the checkpoints' files, rtrain's own storage the rest."""
+"""A `storage_filesystem=` that rtrain cannot write itself: it stores the files of checkpoints. rtrain's own storage
+has all other files.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +88,7 @@ def test_files_lie_there_and_are_read_from_there_and_those_of_removed_checkpoint
     there = RunConfig("run", "/prefix/runs", given).elsewhere
     names = [one.path for one in _elsewhere._filesystems.as_pyarrow(there.filesystem).get_file_info(
         fs.FileSelector(f"{there.path}/run", recursive=True)) if one.is_file]  # fmt: skip
-    assert len(names) == 3  # of one checkpoint, and what tells where the run is kept
+    assert len(names) == 3  # two files of one checkpoint, and the file with the run's path
     with result.checkpoint.as_directory() as folder:
         assert (pathlib.Path(folder) / "weights").read_text() == "w3"
     for path in ("/prefix/runs/run", str(record.parent)):
@@ -183,9 +185,10 @@ def test_what_is_removed_is_of_this_run_and_was_named_once(tmp_path):
 
     sweeper.sweep(kept, read)
     assert not any((top / one).exists() for one in names[:10]) and (top / names[10]).exists()  # ten at a time
-    sweeper.sweep(["c1"], read)  # the second attempt's first has gone since
+    sweeper.sweep(["c1"], read)  # the second attempt's first checkpoint was removed meanwhile
     left = {one.name for one in top.iterdir()}
-    assert left == {kept["c1"], "checkpoint_000002-a002-r-1", "checkpoint_000001-a001-r-2", "notes"}  # one may still be committed
+    # One of them may still be committed.
+    assert left == {kept["c1"], "checkpoint_000002-a002-r-1", "checkpoint_000001-a001-r-2", "notes"}
     with pytest.raises(KeyError):
         sweeper.sweep(["c1", "unknown"], read)
     assert {one.name for one in top.iterdir()} == left

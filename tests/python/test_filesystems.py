@@ -1,4 +1,4 @@
-"""`storage_filesystem`: what nodes are told of it, what is refused, and where a worker finds its run."""
+"""`storage_filesystem`: the values that nodes get, the errors, and the place where a worker finds its run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def s3(**more: Any) -> Any:
 
 
 class S3Fs:
-    """As the package s3fs keeps what it was given."""
+    """An object with the attributes of a file system of s3fs."""
 
     protocol = ("s3", "s3a")
 
@@ -48,7 +48,7 @@ class S3Fs:
 
 
 class Head:
-    """Keeps what it is asked to run."""
+    """Records the submitted runs."""
 
     def __init__(self) -> None:
         self.blobs: list[bytes] = []
@@ -129,7 +129,8 @@ def test_keys_of_the_environment_go_with_a_server_that_comes_without(monkeypatch
     for name, value in KEYS.items():
         monkeypatch.setenv(name, value)
     assert dict(RunConfig(storage_path="bucket", storage_filesystem=bare).place.keys) == KEYS
-    assert not RunConfig(storage_path="bucket", storage_filesystem=S3Fs()).place.environment  # the agents' own
+    # The agents use their own settings.
+    assert not RunConfig(storage_path="bucket", storage_filesystem=S3Fs()).place.environment
 
 
 @pytest.mark.parametrize(
@@ -204,7 +205,7 @@ def test_s3fs_asks_the_server_that_its_environment_names(variable, monkeypatch) 
     monkeypatch.setenv(variable, "http://store:9000")
     place = _filesystems.place_of("bucket", S3Fs(key="id", secret="very-secret"))
     assert place.variables["AWS_ENDPOINT_URL"] == place.variables["AWS_ENDPOINT_URL_S3"] == "http://store:9000"
-    assert "AWS_ENDPOINT_URL" not in _filesystems.place_of("bucket", s3()).variables  # pyarrow's does not
+    assert "AWS_ENDPOINT_URL" not in _filesystems.place_of("bucket", s3()).variables  # pyarrow does not read it
 
 
 @pytest.mark.parametrize("server", [{"endpoint_override": "store:9000"}, {}])
@@ -234,12 +235,12 @@ def test_what_is_read_below_the_place_is_read_with_its_keys_and_nothing_else(mon
         return type("Done", (), {"returncode": 3, "stdout": "", "stderr": ""})
 
     monkeypatch.setattr(_reading.subprocess, "run", run)
-    monkeypatch.setenv("RTRAIN_BINARY", sys.executable)  # it is not run
+    monkeypatch.setenv("RTRAIN_BINARY", sys.executable)  # the program is not run
     monkeypatch.setenv("AWS_SESSION_TOKEN", "of-this-process")
     submitted(RunConfig(name="mine", storage_path="bucket/prefix", storage_filesystem=s3(endpoint_override="store:9000")))
     with pytest.raises(FileNotFoundError), Checkpoint("s3://bucket/prefix/mine/one").as_directory():
         pass
-    below = list(asked)  # each directory above that may be the run's is asked for
+    below = list(asked)  # each directory above that may be the run's
     assert below and all(one["AWS_ACCESS_KEY_ID"] == "id" for one in below)
     assert all(one["AWS_ENDPOINT_URL"] == "https://store:9000" and "AWS_SESSION_TOKEN" not in one for one in below)
     with pytest.raises(FileNotFoundError), Checkpoint("s3://bucket/prefixes/one").as_directory():
@@ -257,7 +258,7 @@ def test_a_result_is_read_from_any_file_system_that_this_process_has() -> None:
         "attempts/000001/metrics-000001.jsonl": {"index": 2, "metrics": {"0": {"loss": 0.5}}},
         "names/best": {"attempt": 1, "report": 2},
         "best/.manifest.json": manifest,
-        "plots/.manifest.json": manifest,  # nobody's
+        "plots/.manifest.json": manifest,  # has no claim
         "best/model.txt": {"w": 1},
     }
     for name, content in kept.items():

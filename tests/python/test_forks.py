@@ -1,4 +1,4 @@
-"""What a forked child may do while a thread of its parent, which the child does not have, holds a lock."""
+"""The allowed actions of a forked child while a thread of its parent, which the child lacks, holds a lock."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ WITHIN_S = 10.0
 
 
 def in_a_child(does: Callable[[], bool]) -> int | str:
-    """The exit code of a forked child: 0 when what it does is true. "stuck" after a while."""
+    """Runs `does` in a forked child. Returns its exit code, which is 0 if `does` returns true; "stuck" after a
+    while.
+    """
     child = os.fork()
     if child == 0:
         try:
@@ -83,7 +85,7 @@ def test_a_child_has_values_of_its_own_while_its_parent_settled_one(held) -> Non
 
 
 class Head:
-    """Says what it is asked to do, by a file that parent and child share."""
+    """Records its requests in a file that parent and child share."""
 
     def __init__(self, orders: pathlib.Path) -> None:
         self.orders = orders
@@ -115,13 +117,13 @@ def test_a_child_s_end_ends_no_call_of_its_parent(held, tmp_path, monkeypatch) -
         except Exception as error:
             if f"it belongs to process {os.getppid()}" not in str(error):
                 raise
-        slot.end()  # as the end of an actor's handle does
-        _hub.close()  # as the end of the process does
+        slot.end()  # the end of an actor's handle calls it
+        _hub.close()  # the end of the process calls it
         return True
 
     try:
         assert in_a_child(ends) == 0
-        assert (tmp_path / "told").read_text() == "/v1/runs\n"  # nothing is stopped
+        assert (tmp_path / "told").read_text() == "/v1/runs\n"  # no run is stopped
         assert not ref.done()
     finally:
         hub._closing = True

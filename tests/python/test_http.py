@@ -1,4 +1,4 @@
-"""The context file as people and `rtrain` write it, and what is said about one that is wrong."""
+"""The context file in the forms that people and `rtrain` write, and the errors for wrong files."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_no_file_is_no_cluster_and_a_wrong_one_is_named(alone, monkeypatch):
     assert read_yaml(alone) == {}
     alone.write_text(
         "current: no\ncontexts:\n  no: {address: 'h:1', token: 0123, ca:}\n  other:\n"
-    )  # texts, whatever they look like
+    )  # values are texts, whatever their form
     assert read_yaml(alone) == {"current": "no", "contexts": {"no": {"address": "h:1", "token": "0123", "ca": ""}, "other": ""}}
     alone.write_text("contexts:\n  a:\n    address x\n")
     with pytest.raises(ConfigurationError, match="contexts.a must be a map"):
@@ -144,7 +144,7 @@ def test_a_download_that_the_head_cut_short_is_asked_for_again(monkeypatch, tmp_
 
 
 class ClosesQuietOnes(http.server.BaseHTTPRequestHandler):
-    """Closes a connection after an answer to `/closes`, without having said so, as a head does after 75 s."""
+    """Closes a connection after an answer to `/closes` without announcing it, as a head does after 75 s."""
 
     protocol_version = "HTTP/1.1"
     connections, posted = 0, 0
@@ -177,8 +177,8 @@ def test_a_post_does_not_go_out_on_a_connection_that_the_head_has_closed_meanwhi
     try:
         head.post("/stays")
         head.post("/closes")
-        assert (ClosesQuietOnes.posted, ClosesQuietOnes.connections) == (2, 1)  # one that is open is used again
-        assert select.select([head._idle[0].sock], [], [], 60)[0]  # its end has come
+        assert (ClosesQuietOnes.posted, ClosesQuietOnes.connections) == (2, 1)  # an open connection is used again
+        assert select.select([head._idle[0].sock], [], [], 60)[0]  # the connection has been closed
         head.post("/stays")
         assert (ClosesQuietOnes.posted, ClosesQuietOnes.connections) == (3, 2)
     finally:
@@ -233,7 +233,7 @@ def test_a_busy_head_is_asked_again_when_it_says_and_not_for_ever(monkeypatch, t
         (tmp_path / "blob").write_bytes(b"content")
         with (tmp_path / "blob").open("rb") as stream:
             head._ask("PUT", "/v1/blobs/x", None, stream, {"Content-Length": "7"})
-        assert BusyTwice.bodies == [b"content"] * 3  # a file is sent whole again
+        assert BusyTwice.bodies == [b"content"] * 3  # a file is sent again as a whole
 
         BusyTwice.bodies.clear()
         BusyTwice.always = True

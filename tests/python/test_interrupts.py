@@ -1,4 +1,4 @@
-"""Ctrl-C three times: what is said of what was left depends on whether the head was told."""
+"""Ctrl-C three times: the message depends on whether the head has received the stop request."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_who_leaves_a_run_hears_whether_it_is_being_stopped(monkeypatch, reaches
 
 
 class Runs:
-    """The head goes away after the first stop."""
+    """A head that does not answer after the first stop."""
 
     def __init__(self) -> None:
         self.head = Head(PLACE, patience_s=600)

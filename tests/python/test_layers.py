@@ -1,4 +1,6 @@
-"""The package's imports go down, and no two modules import each other: pyproject.toml says the layers, import-linter finds breaches."""
+"""The imports of the package follow its layers, and no two modules import each other. pyproject.toml defines the
+layers, import-linter finds breaches.
+"""
 
 import pathlib
 import shutil
@@ -35,7 +37,7 @@ def test_the_package_keeps_the_layers():
         ("train/_report/_commit.py", f"if TYPE_CHECKING:\n    {UPWARD}", "rtrain.train._report is not allowed to import rtrain.train._driver"),
         ("data/_grouped.py", CIRCLE, "No cycles are allowed in rtrain.data."),
         ("data/_grouped.py", f"if TYPE_CHECKING:\n    {CIRCLE}", "No cycles are allowed in rtrain.data."),
-        ("train/_new.py", "", "rtrain.train._new"),  # a module that no layer names
+        ("train/_new.py", "", "rtrain.train._new"),  # a module that belongs to no layer
     ],
 )
 def test_a_planted_breach_is_found(tmp_path, module, planted, breach):
@@ -75,7 +77,7 @@ print(*entered)
 
 
 def test_a_report_enters_each_layer_once(agent, start, tmp_path):
-    """The values twice, for the metrics and for the path; the session twice, to find it and to report."""
+    """_values is entered twice, for the metrics and for the path; _session twice, to find the session and to report."""
     program = tmp_path / "program.py"
     program.write_text(LAYERS_OF_A_REPORT.replace("sys.argv[1]", repr(str(tmp_path / "made"))))
     layers = "_values _values _session _session _report _worker _run_directory _workers"

@@ -1,4 +1,4 @@
-"""Metrics: what is converted, and how clearly the rest is refused."""
+"""Metrics: converted values, and the errors for other values."""
 
 import datetime
 import json
@@ -70,7 +70,7 @@ def test_what_cannot_be_stored_is_named(metrics, named):
 
 
 def test_a_tensor_of_a_device_is_named_with_it():
-    """Of a device that every machine has: `meta`, whose tensors hold no data."""
+    """Uses the device `meta`, which every machine has and whose tensors hold no data."""
     with pytest.raises(
         TypeError, match=r"metrics\['loss'\]\['a'\] is a Tensor of shape \(2,\) on meta, which cannot be a metric.*\.item\(\)"
     ):

@@ -1,4 +1,4 @@
-"""Every name of the incumbent's training API can be imported, from the place where scripts look for it."""
+"""Every name of Ray's training API can be imported from the module that scripts use."""
 
 import importlib
 import inspect

@@ -1,4 +1,4 @@
-"""CVE class: pickle from the network. What a stranger sends to a socket of the package is never unpickled."""
+"""CVE class: pickle from the network. Bytes that a stranger sends to a socket of the package are never unpickled."""
 
 import os
 import pathlib
@@ -20,7 +20,7 @@ PACKAGE = pathlib.Path(rtrain.__file__).parent
 
 
 class Harm:
-    """Unpickled, it makes a file."""
+    """An object that makes a file when it is unpickled."""
 
     def __init__(self, file):
         self.file = file
@@ -31,11 +31,11 @@ class Harm:
 
 @pytest.fixture
 def harm(tmp_path):
-    """The bytes, and where unpickling them would show."""
+    """Returns the bytes of a Harm and the file that unpickling would make."""
     place = tmp_path / "unpickled"
     content = pickle.dumps(Harm(str(place)))
     pickle.loads(content)
-    assert place.exists()  # so the test can fail
+    assert place.exists()  # proves that the check works
     place.rmdir()
     return content, place
 
@@ -45,7 +45,7 @@ def message(content):
 
 
 class Listener:
-    """The side that waits, as a driver's hub and a worker do it: it receives one message of whoever gets through."""
+    """The listening side, as in a driver's hub and a worker: it receives one message of each authenticated peer."""
 
     def __init__(self):
         self.key = secrets.token_bytes(KEY_BYTES)
@@ -130,7 +130,7 @@ def test_who_has_the_key_gets_through():
     assert listener.ended() is None and listener.received == [b"hello"]
 
 
-# Every place of the package that unpickles, and whose bytes they are. Who adds one says here where its bytes come from.
+# Every place of the package that unpickles, and the origin of its bytes. Add the origin for each new place.
 UNPICKLED = {
     "_remote/_hub.py": "a channel whose both ends proved that they have the run's key",
     "_remote/_worker.py": "the same, from the other side",
@@ -159,7 +159,7 @@ def test_every_place_that_unpickles_says_whose_bytes_they_are():
 
 
 class HeadOf:
-    """Keeps a run of one user, and is asked by another."""
+    """A head with a run of one user. Another user sends requests to it."""
 
     def __init__(self, caller, content):
         self.caller, self.content_ = caller, content
@@ -187,11 +187,11 @@ def test_an_exception_or_a_return_value_of_another_user_s_run_is_not_unpickled(h
     own = _raised.exceptions(HeadOf("ann", b"1\n" + pickle.dumps(KeyError("x"))), run, 1, {0: "KeyError: x"})
     assert type(own[0]) is KeyError and str(own[0].__cause__) == "KeyError: x"
     earlier = _raised.exceptions(HeadOf("ann", b"1\n" + pickle.dumps(KeyError("x"))), run, 2, {0: "ValueError: y"})
-    assert type(earlier[0]) is UserExceptionWithTraceback  # left by the attempt before
+    assert type(earlier[0]) is UserExceptionWithTraceback  # from the attempt before
 
 
 def driver_pkl(place):
-    """One whose every part makes a file when it is unpickled."""
+    """Returns a driver.pkl whose every part makes a file when it is unpickled."""
     harm = pickle.dumps(Harm(str(place)))
     return Payload({}, {"validation": harm, "config": harm}).to_bytes()
 

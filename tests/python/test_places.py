@@ -1,4 +1,4 @@
-"""A rank's place belongs to its first process: children read the context, and only that process reports."""
+"""The place of a rank belongs to its first process. Children read the context, and only that process reports."""
 
 import json
 
@@ -28,7 +28,7 @@ def ask_child(method):
 
 
 def script(tmp_path, body):
-    """A file, since children that are spawned import their parent's."""
+    """Writes a file, since spawned children import their parent's main module."""
     path = tmp_path / "job.py"
     path.write_text(CHILDREN + "\nif __name__ == '__main__':\n" + "\n".join("    " + line for line in body.split("\n")))
     return path

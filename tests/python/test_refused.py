@@ -1,4 +1,4 @@
-"""Trainers that rtrain does not have can be imported; making one names the way to go."""
+"""Trainers that rtrain lacks can be imported. Their constructors raise an error that names the alternative."""
 
 import importlib
 

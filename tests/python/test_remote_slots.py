@@ -1,4 +1,4 @@
-"""What becomes of a remote call's run when its worker is gone: in which order the head and the caller hear of it."""
+"""The run of a remote call after its worker has ended: the order in which the head and the caller are notified."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from rtrain._settings import Place
 
 
 class FakeHead:
-    """Answers what a hub asks, and notes whether the caller had heard by then."""
+    """Answers a hub's requests, and records whether the caller had the result by then."""
 
     place = Place("127.0.0.1:9", "", "", "test")
 
     def __init__(self, run: dict[str, Any], ref: ObjectRef) -> None:
         self.run, self.ref = run, ref
         self.heard_at_stop: list[bool] = []
-        self.refusal: HeadError | None = None  # of a stop
-        self.says: Callable[[str], None] = lambda _: None  # before an answer to a GET
+        self.refusal: HeadError | None = None  # the answer to a stop
+        self.says: Callable[[str], None] = lambda _: None  # called before an answer to a GET
 
     def get(self, path: str) -> dict[str, Any]:
         self.says(path)
@@ -52,7 +52,7 @@ class FakeHead:
 
 
 class Closed:
-    """A channel of a worker that has gone."""
+    """The channel of a worker that has ended."""
 
     def __init__(self) -> None:
         self.closed = False
@@ -162,7 +162,7 @@ def test_what_could_not_be_stopped_is_tried_again_at_the_end_and_named(actor, ca
     assert slot.name in hub._slots
     head.refusal = Unreachable("unreachable", "away")
     hub.close()
-    assert len(head.heard_at_stop) == 1  # a head that is away is not asked run by run
+    assert len(head.heard_at_stop) == 1  # after a request without answer, no stop request follows for each other run
     assert "could not be stopped: Actor (run r-1), other() (run r-2): away" in capfd.readouterr().err
 
 
@@ -227,7 +227,7 @@ def test_the_hub_asks_a_head_that_does_not_answer_again(actor, monkeypatch) -> N
 
 
 class Worker:
-    """The channel of a worker that is there and answers nothing; `slow` is how long a message takes to be sent."""
+    """The channel of a worker that is alive and answers nothing. `slow` is the time to send a message."""
 
     def __init__(self, slow: float = 0.0) -> None:
         self.slow, self.sent = slow, []
@@ -271,7 +271,7 @@ def test_a_driver_that_ends_waits_until_its_actors_know_that_they_may(actor, mon
     slot.connected(worker)
     slot.constructed = True
     hub._slots[slot.name] = slot
-    slot.end()  # as the end of its last handle does
+    slot.end()  # the end of its last handle calls it
     hub.close()
     assert worker.sent == [{"op": "end"}] and head.heard_at_stop == []
     worker.close()

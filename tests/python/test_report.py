@@ -1,4 +1,4 @@
-"""What a training script experiences: reports, checkpoints, resuming, wishes, failures."""
+"""The calls of a training script: reports, checkpoints, resuming, requests, failures."""
 
 import json
 import os
@@ -334,7 +334,7 @@ def test_another_thread_reports_while_get_checkpoint_waits(agent, start):
     assert worker.line() == "waits"
     begun = time.monotonic()
     assert worker.line() == "reported"
-    assert time.monotonic() - begun < 20  # a commit is waited for 30 s
+    assert time.monotonic() - begun < 20  # the wait for a commit may take 30 s
     agent.release_commits()
     assert worker.finish() == "checkpoint_000001-a003\n"
 
@@ -411,7 +411,7 @@ def test_the_traceback_of_an_uncaught_exception_is_the_cause(agent, start):
     [fail] = agent.frames("fail")
     lines = fail["text"].splitlines()
     assert lines[0] == "ValueError: bad batch"
-    assert ":3, in train" in lines[1]  # from Python 3.13 on the line of a `-c` script follows
+    assert ":3, in train" in lines[1]  # from Python 3.13 on, the line of a `-c` script follows
     assert "Traceback (most recent call last):" in lines
 
 

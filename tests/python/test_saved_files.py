@@ -25,7 +25,7 @@ from rtrain.train._values import _facts  # noqa: E402
 
 PRIVATE = re.compile(rb"rtrain\.(\w+\.)*_")  # the name of a private module
 
-# pickle.dumps(..., 4), compressed, of the version whose `train` was one folder of modules
+# A compressed pickle.dumps(..., 4) of a version whose `train` was one folder of modules.
 KEPT = """
 eNptVs1uHEUQtuP9t+O/OCRwQdzCJeENIGwcE0w2kZ0QOKBR70x5Z+KZ6aG7x2sjRQKhoERqiYOH14ADz8EDcOcBeAP4qudnf5w92NPV1dVVX1V91T+2fvtkY8X9
 XhV37EDlqefL9CSaFPamMkpE6d3ybyXWhe0f5emw1LksPv6p4IOtVCRU2NYpZaawG9pIJSbkZcKExcju1uuTKCZ9oQ0lkG6eiCjOFdUXhtfs9YelaNn8RiLOvUpd
@@ -66,7 +66,7 @@ def test_what_an_earlier_version_pickled_still_loads():
 
 @pytest.mark.parametrize("package", public_modules())
 def test_public_classes_and_functions_are_pickled_under_their_public_names(package):
-    """So private modules may move: no file of ours that is written from now on names one."""
+    """Newly written files contain no name of a private module, so private modules may move."""
     module = imported(package)
     for name in module.__all__:
         member = getattr(module, name)
@@ -87,7 +87,7 @@ def test_a_run_s_config_names_no_private_module():
         assert [type(one) for one in copied] == [type(one) for one in values]
         assert copied[0].name == config.name and not copied[0].is_named and copied[1] == values[1] and copied[4] is mode
         assert copied[2] == train.Checkpoint("/tmp/kept") and copied[2].metrics == {"x": 1} and str(copied[3]) == str(values[3])
-    assert b"rtrain._" not in _public_names.dumps(values)  # what writes our files needs nothing but the names
+    assert b"rtrain._" not in _public_names.dumps(values)  # the pickles contain public names alone
 
 
 def test_public_objects_are_copied_as_before():
@@ -101,7 +101,7 @@ def test_public_objects_are_copied_as_before():
 
 
 class Own(train.UserCallback):
-    """A user's class: it travels by its own module's name, its base by ours."""
+    """A user's class. It is pickled under its own module's name, its base under rtrain's."""
 
 
 def test_a_user_s_class_has_its_base_by_the_public_name():

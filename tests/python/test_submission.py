@@ -1,4 +1,4 @@
-"""Which run a `fit()` submits, joins or goes on from, by the runs that the head knows already."""
+"""The choice of the run that a `fit()` submits, joins or resumes, by the existing runs of the head."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rtrain.train._values._errors import InsufficientClusterResourcesError, cont
 
 
 class FakeHead:
-    """Keeps what was submitted, by name."""
+    """A head that stores submitted runs by name."""
 
     def __init__(self) -> None:
         self.runs: dict[str, dict[str, Any]] = {}
@@ -72,7 +72,7 @@ def test_a_fit_without_a_name_has_nothing_of_another_training_under_its_number(a
     for what in ("first", "second"):
         submission(head, {"what": what}).start()
     head.runs["rtrain_run-r-7-1"]["state"] = head.runs["rtrain_run-r-7-2"]["state"] = state
-    attempt()  # which skips the first, since it is done
+    attempt()  # skips the first run, since it has ended
     again = submission(head, {"what": "second"})
     run = again.start()
     assert run["name"] == again.name == "rtrain_run-r-7-2"

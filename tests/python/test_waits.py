@@ -1,4 +1,4 @@
-"""What a loop waits for its batches: measured, told to the agent, and cheap."""
+"""The time for which a loop waits for batches is measured cheaply and sent to the agent."""
 
 import textwrap
 
@@ -14,13 +14,13 @@ DATA = """
 
 
 def waited(agent):
-    """The newest sums that a heartbeat told, in milliseconds."""
+    """Returns the newest sums of a heartbeat, in milliseconds."""
     pulses = [frame for frame in agent.heard if frame["type"] == "pulse"]
     return pulses[-1] if pulses else {}
 
 
 def script(body):
-    """It waits at its end until the test has seen what it waits for."""
+    """Returns a script that waits at its end until the test has seen the expected values."""
     return textwrap.dedent(DATA) + textwrap.dedent(body) + "\nprint('read', flush=True)\ninput()\n"
 
 

@@ -1,4 +1,4 @@
-"""What a driver shows of lines that workers write over, as progress bars are."""
+"""The output of a driver for lines that workers overwrite, such as progress bars."""
 
 import os
 import pty

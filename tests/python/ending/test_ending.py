@@ -1,4 +1,6 @@
-"""The end of a worker of `fit()` once its loop has returned: what holds the process is named, and does not hold it for ever."""
+"""The end of a worker of `fit()` after its loop has returned. The process names the threads that it waits for, and
+waits for a limited time.
+"""
 
 import os
 import subprocess
@@ -17,7 +19,7 @@ _ending.NAMED_S = 0.3
 
 
 def ended(script: str, code: int = 0, grace_ms: int = 300) -> tuple[int, str, str]:
-    """The exit status and what was printed by a script that ends as a worker does."""
+    """Returns the exit status and the output of a script that ends as a worker does."""
     environment = {**clean_environment(), "RANK": "3", "RTRAIN_STOP_GRACE_MS": str(grace_ms)}
     text = BEGIN + textwrap.dedent(script) + f"\n_ending.leave({code})\n"
     done = subprocess.run([sys.executable, "-c", text], env=environment, capture_output=True, text=True, timeout=60)

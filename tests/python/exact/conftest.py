@@ -1,4 +1,4 @@
-"""Groups of ranks by hand: torchrun's environment, one process each, a port that nobody has."""
+"""Groups of ranks started by the test: torchrun's environment, one process for each rank, a free port."""
 
 import os
 import pathlib
@@ -14,7 +14,7 @@ sys.path.insert(0, str(ROOT / "runtime" / "python"))
 
 @pytest.fixture
 def probe():
-    """The C++ rank that ctest names."""
+    """Returns the C++ rank that ctest names."""
     return os.environ["RTRAIN_TORCH_PROBE"]
 
 
@@ -26,7 +26,7 @@ def free_port():
 
 @pytest.fixture
 def run_ranks():
-    """Runs one command per rank together; all must end well."""
+    """Runs one command per rank together. All must succeed."""
     started = []
 
     def run(*commands):

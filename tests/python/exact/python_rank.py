@@ -1,4 +1,4 @@
-"""The same training as tests/unit/torch/probe.cpp, by PyTorch's own DistributedDataParallel: one rank of a mixed group.
+"""The training of tests/unit/torch/probe.cpp in PyTorch's own DistributedDataParallel: one rank of a mixed group.
 
 usage: python_rank.py OUT LAST
 """

@@ -1,4 +1,4 @@
-"""Data-parallel training is the same training: in C++, and with a C++ rank and a Python rank in one group."""
+"""Data-parallel training in C++ gives the same model, alone and with a C++ rank and a Python rank in one group."""
 
 import pathlib
 import subprocess
@@ -25,7 +25,7 @@ def difference(one, other):
 
 @pytest.fixture
 def alone(run_ranks, probe, tmp_path):
-    """One process with the whole batch."""
+    """Trains with the whole batch in one process."""
     run_ranks([probe, "train", tmp_path / "alone", 0, STEPS])
     return model(tmp_path / "alone")[0]
 
@@ -44,7 +44,7 @@ def test_a_python_rank_and_a_cpp_rank_are_one_group(run_ranks, probe, tmp_path, 
     commands = [[probe, "train", out, 0, STEPS]] * 2
     commands[python_rank] = [*PYTHON_RANK, out, STEPS]
     run_ranks(*commands)
-    if python_rank == 0:  # the start is rank 0's, and the languages draw it differently
+    if python_rank == 0:  # rank 0 initialises the model, and the two languages draw different numbers
         run_ranks([*PYTHON_RANK, tmp_path / "alone-python", STEPS])
         alone = model(tmp_path / "alone-python")[0]
     here, there = model(out, 0)[0], model(out, 1)[0]

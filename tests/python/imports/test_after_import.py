@@ -1,4 +1,4 @@
-"""What is to happen once the loop imports torch."""
+"""Functions that run once the loop imports torch."""
 
 from __future__ import annotations
 

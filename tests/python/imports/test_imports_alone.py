@@ -1,4 +1,4 @@
-"""Each module of the package may be the first one that a process imports: outside of a run, in a worker, in a warm worker."""
+"""Each module of the package can be the first import of a process: outside of a run, in a worker, in a warm worker."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 import pytest
 from public_modules import PACKAGE, public_modules
 
-# Each module is imported by a child of its own. Nothing of rtrain is loaded there but what a worker loads before its loop.
+# A separate child process imports each module. It has loaded only the modules that a worker loads before its loop.
 CHILDREN = """
 import importlib, os, sys, traceback
 if sys.argv[1] == "warm":
@@ -44,7 +44,7 @@ WITH_TORCH = ["rtrain._to_device", "rtrain.data._torch", "rtrain.train.tensors",
 
 
 def private_modules_with_torch() -> list[str]:
-    """Private modules that import torch: some public function imports each of them first."""
+    """Returns the private modules that import torch. Some public function imports each of them first."""
     names = []
     for file in sorted((PACKAGE / "rtrain").rglob("*.py")):
         name = ".".join(file.relative_to(PACKAGE).with_suffix("").parts)
@@ -54,7 +54,7 @@ def private_modules_with_torch() -> list[str]:
 
 
 def outcomes(place: str) -> dict[str, str]:
-    """What became of the import of each module."""
+    """Returns the result of the import of each module."""
     names = [*public_modules(), *private_modules_with_torch()]
     with socket.create_server(("127.0.0.1", 0)) as door:
         port = str(door.getsockname()[1])
@@ -87,7 +87,7 @@ def test_each_module_is_imported_first_and_alone(place: str) -> None:
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:
-    """Neither what a dataset or a model needs, nor the client of the head with its TLS."""
+    """Checks that neither the libraries of datasets and models nor the client of the head with its TLS are loaded."""
     heavy = {"torch", "numpy", "pyarrow", "ssl", "http.client", "asyncio", "cloudpickle"}
     check = f"import sys; from rtrain import train, tune; sys.exit(', '.join({heavy} & set(sys.modules)) or 0)"
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Which `rtrain` program a process runs: the same for `python -m rtrain` and for a cluster that `fit()` starts."""
+"""The `rtrain` program that a process runs: the same for `python -m rtrain` and for a cluster that `fit()` starts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def program(file: pathlib.Path) -> pathlib.Path:
 
 
 def found_by(python: pathlib.Path, home: pathlib.Path, path: pathlib.Path, **more: str) -> set[str]:
-    """What each way to the program finds."""
+    """Returns the programs that are found by each way."""
     environment = {"PYTHONPATH": str(PACKAGE), "HOME": str(home), "PATH": f"{path}:/usr/bin:/bin", **more}
     commands = ([python, "-c", FOUND], [python, "-m", "rtrain"])
     return {subprocess.run(one, env=environment, capture_output=True, text=True, check=True).stdout.strip() for one in commands}
@@ -46,7 +46,8 @@ def test_the_program_that_was_installed_with_the_interpreter_comes_before_the_on
 def test_a_program_in_the_users_own_folder_counts_where_its_packages_do(tmp_path, python) -> None:
     users = program(tmp_path / ".local" / "bin" / "rtrain")
     on_path = program(tmp_path / "other" / "rtrain")
-    assert found_by(python, tmp_path, on_path.parent) == {str(on_path)}  # an environment has nothing of the user's folder
+    # An environment does not include the user's folder.
+    assert found_by(python, tmp_path, on_path.parent) == {str(on_path)}
     base = pathlib.Path(os.path.realpath(sys.executable))
     enabled = subprocess.run([base, "-c", "import site; print(site.ENABLE_USER_SITE)"], capture_output=True, text=True, check=True)
     if enabled.stdout.strip() != "True" or (base.parent / "rtrain").exists():

@@ -1,4 +1,4 @@
-"""What the package requires is asked for before anything is started, and is what pyproject.toml says."""
+"""The package's requirements are checked before anything is started, and equal those in pyproject.toml."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules by chance: what git leaves out, the drivers' packer leaves out, and so does the packer of `rtrain submit`."""
+"""Random rules: the drivers' packer and that of `rtrain submit` leave out the same files as git."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def rule(chance: random.Random) -> str:
 
 
 def laid_out(seed: int, folder: pathlib.Path) -> dict[str, Any]:
-    """A case of the table: a tree of files, and a .gitignore at its top and in some of its folders."""
+    """Makes a case of the table: a tree of files, and a .gitignore at its top and in some of its folders."""
     chance = random.Random(seed)
     names = chance.sample(NAMES, 5)
     contents = {"/".join(chance.choice(names) for _ in range(chance.randint(1, 4))): "" for _ in range(12)}
@@ -113,7 +113,7 @@ def laid_out(seed: int, folder: pathlib.Path) -> dict[str, Any]:
         try:
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_text(content, newline="")
-        except OSError:  # a folder where a file is, or the other way round
+        except OSError:  # a folder has the file's name, or the other way round
             continue
         written[path] = content
     return {"case": f"seed {seed}", "ignore": {path: text for path, text in written.items() if text}, "files": list(written)}
@@ -121,7 +121,7 @@ def laid_out(seed: int, folder: pathlib.Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def cases(tmp_path_factory) -> list[dict[str, Any]]:
-    """The table, as git answers; in each case's own folder of one work tree, where its rules hold."""
+    """Returns the table with git's answers. Each case has a folder of one work tree, in which its rules hold."""
     if shutil.which("git") is None:
         pytest.skip("needs git")
     top = tmp_path_factory.mktemp("tree")
@@ -150,7 +150,7 @@ def test_the_drivers_packer_leaves_out_what_git_does(cases) -> None:
 
 
 def test_the_packer_of_the_command_line_does_too(cases, tmp_path) -> None:
-    """By the unit test that reads the table of tests/ignore_cases.json."""
+    """Runs the unit test that reads the table of tests/ignore_cases.json."""
     program = os.environ.get("RTRAIN_TEST_SPEC")
     if program is None:
         pytest.skip("needs RTRAIN_TEST_SPEC, the program of unit.spec")

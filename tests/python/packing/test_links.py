@@ -1,4 +1,4 @@
-"""Links and special files of a project: what travels, what is named as left out, and that no packer waits for a pipe."""
+"""Links and special files of a project: which are packed, which are listed as left out. No packer blocks on a pipe."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def laid_out(case: dict, tree: pathlib.Path) -> pathlib.Path:
 
 
 def unpacked(folder: pathlib.Path) -> dict[str, str]:
-    """Every file below the folder with its content, and every link with its target."""
+    """Returns every file below the folder with its content, and every link with its target."""
     travels = {}
     for above, folders, names in os.walk(folder):
         for name in [*names, *(one for one in folders if (pathlib.Path(above) / one).is_symlink())]:
@@ -62,7 +62,7 @@ def test_what_is_packed_is_unpacked_by_pythons_without_a_filter_of_their_own(cas
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["case"])
 def test_links_travel_as_the_table_says(case, tmp_path) -> None:
-    """The same table runs against the packer of `rtrain submit`: tests/unit/spec/link_cases.cpp."""
+    """tests/unit/spec/link_cases.cpp runs the same table against the packer of `rtrain submit`."""
     top = laid_out(case, tmp_path / "tree")
     archive = _package.pack_directory(top, named=not case.get("unnamed", False))
     _package.untar(_package.decompressed(archive.content), tmp_path / "code")
@@ -81,7 +81,7 @@ def test_what_is_left_out_is_said_once_with_its_reason(tmp_path, capsys) -> None
 
 
 def test_an_empty_folder_is_there_too(tmp_path) -> None:
-    """As after `rtrain submit`: a program may write into it."""
+    """A program may write into the folder. `rtrain submit` packs it too."""
     (tmp_path / "project" / "logs").mkdir(parents=True)
     archive = _package.pack_directory(tmp_path / "project")
     _package.untar(_package.decompressed(archive.content), tmp_path / "code")

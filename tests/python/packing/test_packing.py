@@ -1,4 +1,4 @@
-"""What travels with a run: the folder of its script, and what comes back pickled."""
+"""The files that are packed with a run, and the values that are unpickled."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ def test_what_may_hold_secrets_beside_the_script_stays_behind_and_is_told_of(tmp
 
 
 def test_an_installed_program_that_only_imports_a_kernel_has_no_folder(tmp_path, monkeypatch) -> None:
-    """pytest is one. Its working directory is nobody's project, and may change from run to run."""
+    """pytest is such a program. Its working directory is no project, and may change from run to run."""
     pytest.importorskip("ipykernel")
     monkeypatch.chdir(tmp_path)
     assert _package.script_directory() is None
 
 
 def test_a_folder_that_a_rule_brings_back_brings_no_secrets(tmp_path) -> None:
-    """`!*.pub` is about keys, and fits this folder's name too."""
+    """`!*.pub` is meant for keys, but matches this folder's name too."""
     for name in ("keys.pub/.ssh/config", "keys.pub/id_rsa", "keys.pub/id_rsa.pub", "src/.git/config", "src/a.py", "x"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")
@@ -104,7 +104,7 @@ def laid_out(case: dict, folder: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["case"])
 def test_ignore_files_are_read_as_the_table_says(case, tmp_path) -> None:
-    """The same table runs against the packer of `rtrain submit`: tests/unit/spec/ignore_cases.cpp."""
+    """tests/unit/spec/ignore_cases.cpp runs the same table against the packer of `rtrain submit`."""
     laid_out(case, tmp_path)
     assert travelling(pack_directory(tmp_path, named=True)) == sorted(case["travels"])
 
@@ -137,7 +137,7 @@ def test_a_frame_that_is_cut_off_damaged_or_too_large_is_refused(monkeypatch) ->
 
 
 def test_frames_one_after_the_other_are_read_and_what_is_behind_them_is_no_code(monkeypatch) -> None:
-    """`zstd` reads frames in a row as one content."""
+    """`zstd` too reads consecutive frames as one content."""
     parts = [b"abc" * 1000, b"", os.urandom(10_000)]
     frames = b"".join(map(_package.compressed, parts))
     assert _package.decompressed(frames) == b"".join(parts)
@@ -195,7 +195,7 @@ def test_a_returned_tensor_of_a_gpu_arrives_on_the_cpu(monkeypatch) -> None:
     kept = torch.arange(4.0)
 
     class OnGpu(torch.Tensor):
-        """Says that it lies on a GPU; a copy of it to the CPU has the values."""
+        """A tensor whose device is a GPU. A copy of it on the CPU has the values."""
 
         @staticmethod
         def __new__(cls):

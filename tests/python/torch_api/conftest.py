@@ -1,4 +1,6 @@
-"""Two ranks as plain processes, once for all tests that need them: importing torch is most of what such a test costs."""
+"""Two ranks as plain processes, started once for all tests that need them, since importing torch takes most of the
+time.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ ROOT = HERE.parents[2]
 
 
 def rank_environment(rank: int, world: int, port: int) -> dict[str, str]:
-    """What torchrun or an agent sets."""
+    """Returns the variables that torchrun or an agent sets."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("RTRAIN_")}
     ranks = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": world, "MASTER_PORT": port}
     own = {"MASTER_ADDR": "127.0.0.1", "PYTHONPATH": str(ROOT / "runtime" / "python"), "OMP_NUM_THREADS": "1"}
@@ -32,7 +34,7 @@ def free_port() -> int:
 
 @pytest.fixture(scope="session")
 def pair() -> list[dict[str, Any]]:
-    """What `two_ranks.py` found on rank 0 and rank 1, by the name of its function."""
+    """Returns the results of `two_ranks.py` on rank 0 and rank 1, by the name of its function."""
     port = free_port()
     ranks = [
         subprocess.Popen(

@@ -1,4 +1,4 @@
-"""A Lightning trainer that would train on one rank alone is refused; the strategies take the run's numbers."""
+"""A Lightning trainer that would train on one rank alone is refused. The strategies use the run's ranks."""
 
 import lightning.pytorch as pl
 import pytest

@@ -1,4 +1,4 @@
-"""One worker, local mode, a notebook: the same calls without any group."""
+"""One worker, local mode, a notebook: the same calls without a process group."""
 
 import collections
 import dataclasses
@@ -113,7 +113,7 @@ def test_every_option_of_a_loader_survives():
     for _ in range(2):
         assert sorted(index for batch in loader for index in batch.tolist()) == list(range(6))
         pids.append([worker.pid for worker in loader._progress._fetching._iterator._workers])
-    assert pids[0] == pids[1]  # persistent workers persist
+    assert pids[0] == pids[1]  # persistent workers are kept
 
 
 def test_a_batch_sampler_of_ones_own_and_no_batching_survive():
@@ -174,7 +174,7 @@ def test_tensors_are_found_in_objects_that_move_themselves():
             return self
 
     assert sorted(len(tensor) for tensor in tensors_in([Graph(), torch.ones(4)])) == [2, 3, 4]
-    assert list(tensors_in(Slotted(torch.ones(1)))) == []  # nothing moves it
+    assert list(tensors_in(Slotted(torch.ones(1)))) == []  # its tensors are not moved
 
 
 def test_global_batches_cover_an_epoch_and_resume_within_it():
@@ -209,7 +209,7 @@ def test_mixed_precision_in_the_older_shape():
 
 
 def test_a_restart_under_torchrun_sees_no_keys_of_the_start_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    """torchrun serves one store for all its starts; the addresses of dead ranks stay in it."""
+    """torchrun uses one store for all its starts, in which the addresses of dead ranks remain."""
     c10d = torch.distributed
     served = c10d.TCPStore("127.0.0.1", 0, 1, is_master=True)
     agents = {"TORCHELASTIC_USE_AGENT_STORE": "True", "GROUP_WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}

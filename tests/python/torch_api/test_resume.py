@@ -1,4 +1,4 @@
-"""Prepared loaders resume in the middle of an epoch: the same batches, and no item is fetched twice."""
+"""Prepared loaders resume within an epoch, with the same batches. No item is fetched twice."""
 
 import itertools
 import json
@@ -57,7 +57,7 @@ class OfItsOwn(Sampler):
 
 
 class Remembers(Sampler):
-    """A sampler whose order depends on how often the process has iterated it."""
+    """A sampler whose order depends on the number of its iterations in this process."""
 
     def __init__(self):
         self.random = random.Random(0)
@@ -70,7 +70,7 @@ class Remembers(Sampler):
 
 
 class Lines(IterableDataset):
-    """An IterableDataset that knows where it is."""
+    """An IterableDataset with a state."""
 
     def __init__(self, items=23):
         self.items, self.at, self.made = items, None, 0
@@ -198,7 +198,7 @@ def test_a_state_after_the_last_batch_ends_its_epoch_and_no_more():
 
 
 def as_ranks(monkeypatch, ranks, make):
-    """The loaders of all ranks; nothing of theirs needs a process group."""
+    """Returns the loaders of all ranks. They need no process group."""
     loaders = []
     for rank in range(ranks):
         monkeypatch.setenv("WORLD_SIZE", str(ranks))
@@ -208,7 +208,7 @@ def as_ranks(monkeypatch, ranks, make):
 
 
 def global_batches(loaders, most=None):
-    """The global batches, and the state of rank 0 in the loop's body behind the last of them."""
+    """Returns the global batches, and the state of rank 0 in the loop's body after the last of them."""
     batches = []
     for turn in itertools.zip_longest(*loaders):
         batches.append(sorted(index for batch in turn for index in torch.as_tensor(batch).flatten().tolist()))
@@ -247,7 +247,7 @@ def test_the_padding_of_the_state_holds_for_every_number_of_ranks(monkeypatch):
         return as_ranks(monkeypatch, ranks, lambda: rt.prepare_data_loader(DataLoader(Counted(21), 8 // ranks)))
 
     expected, _ = global_batches(make(4))
-    assert [len(batch) for batch in expected] == [8, 8, 8]  # the padding of a DistributedSampler
+    assert [len(batch) for batch in expected] == [8, 8, 8]  # includes the padding of a DistributedSampler
     begun, state = global_batches(make(4), 1)
     for ranks in (2, 1):
         loaders = make(ranks)
@@ -267,7 +267,7 @@ def test_steps_of_global_batches_resume_on_another_number_of_ranks(monkeypatch):
         return as_ranks(monkeypatch, ranks, one)
 
     def steps(loaders, micro_batches=None):
-        """The rows of each optimizer step, of all ranks, and the state behind so many micro batches."""
+        """Returns the rows of each optimizer step, of all ranks, and the state after so many micro batches."""
         seen = {}
         overs = [loader.batch_sampler.over(loader) for loader in loaders]
         for turn in itertools.islice(zip(*overs, strict=True), micro_batches):
@@ -277,8 +277,8 @@ def test_steps_of_global_batches_resume_on_another_number_of_ranks(monkeypatch):
         return {step: sorted(rows) for step, rows in seen.items()}, states[0]
 
     expected, _ = steps(make(2))
-    begun, state = steps(make(2), 5)  # of two for each step
-    assert state["delivered"] == 2  # the step that is under way begins again
+    begun, state = steps(make(2), 5)  # each step has two
+    assert state["delivered"] == 2  # the unfinished step begins again
     loaders = make(4)
     for loader in loaders:
         loader.load_state_dict(state)
@@ -432,7 +432,7 @@ def test_a_prepared_loader_is_pickled_with_its_place():
 
 # -- random numbers by position -----------------------------------------------------------------------------------------
 class Noisy(Counted):
-    """An item has numbers of every generator there is."""
+    """A dataset whose items contain a number of every generator."""
 
     def __getitem__(self, index):
         own, same, torchs = rtrain.data.generator(), rtrain.data.generator(), rtrain.data.generator("torch")
@@ -444,7 +444,7 @@ class Noisy(Counted):
 
 
 def noise(loaders):
-    """The numbers of each item, by epoch and index."""
+    """Returns the numbers of each item, by epoch and index."""
     return [{row[0]: row[1:] for loader in loaders for batch in loader for row in batch} for _ in range(2)]
 
 

@@ -1,7 +1,7 @@
-"""Simulated schedules of kills and resizes: the global batches of a plain loader are those of the undisturbed run.
+"""Simulated schedules of kills and resizes: the global batches of a plain loader equal those of the undisturbed run.
 
-No process is started and no item is fetched: what a loader would fetch is computed from its state, for each rank of each attempt.
-RTRAIN_TEST_SCHEDULES=10000 tries more of them.
+No process is started and no item is fetched. The fetched indices are computed from the loader's state, for each rank
+of each attempt. RTRAIN_TEST_SCHEDULES=10000 tests more schedules.
 """
 
 import itertools
@@ -22,7 +22,7 @@ GLOBAL_SIZES = (8, 12, 24, 40)
 
 
 class Backwards:
-    """A sampler of the user's own: it draws from the generator of torch or of `random`."""
+    """A custom sampler that draws from the generator of torch or of `random`."""
 
     def __init__(self, rows, draws):
         self.rows, self.draws = rows, draws
@@ -39,7 +39,7 @@ class Backwards:
 
 
 class Case:
-    """One run: how many rows it has, how it is shuffled, and what a global batch is."""
+    """One run: its number of rows, its shuffling, and its global batches."""
 
     def __init__(self, chance):
         self.rows = chance.randint(1, 160)
@@ -91,7 +91,7 @@ def undisturbed(case, epochs):
 
 
 def disturbed(case, chance, epochs):
-    """The batches of a run that is killed and resized. What was delivered after its newest state is delivered again."""
+    """Returns the batches of a run that is killed and resized. Batches after its newest state are delivered again."""
     size, state = case.first, None  # the padding is that of the attempt that begins without a state
     kept = [[] for _ in range(epochs)]
     for _ in range(chance.randint(1, 4)):
@@ -178,7 +178,7 @@ def test_a_seed_that_forgets_the_epoch_is_found():
     case = Case(random.Random(0))
     case.rows, case.kind, case.together, case.sizes, case.first, case.drop_rows = 64, "shuffled", 8, [2], 2, False
     first, second, _ = undisturbed(case, 3)
-    assert first != second  # the order of an epoch
+    assert first != second  # the order differs between epochs
     with pytest.MonkeyPatch.context() as patch:
         order = Dealing.order
         patch.setattr(Dealing, "order", lambda self, seed: order(self, case.seed))

@@ -8,7 +8,7 @@ from rtrain.train import torch as rt
 from torch.utils.data import DataLoader, Dataset
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
-ROWS, BATCH, STOP = 24, 4, 8  # six steps an epoch; the checkpoint lies in the second one
+ROWS, BATCH, STOP = 24, 4, 8  # six steps an epoch; the checkpoint is in the second one
 
 
 class Rows(Dataset):
@@ -37,7 +37,7 @@ class Lit(pl.LightningModule):
 
 
 class Saves(Callback):
-    """A checkpoint in the middle of an epoch."""
+    """Saves a checkpoint within an epoch."""
 
     def __init__(self, path):
         self.path = path

@@ -1,4 +1,6 @@
-"""`TransformersTrainer`'s loop in both of its shapes, and the callback, without a cluster: a session that keeps reports."""
+"""`TransformersTrainer`'s loop in both of its forms, and the callback, without a cluster. A fake session records
+reports.
+"""
 
 import contextlib
 import pathlib
@@ -28,7 +30,7 @@ class Sentences(Dataset):
 
 
 class Stream:
-    """As a dataset's shard: batches of a size asked for."""
+    """A stand-in for a dataset's shard, with batches of the requested size."""
 
     def iter_torch_batches(self, *, batch_size):
         for _ in range(3):
@@ -36,7 +38,7 @@ class Stream:
 
 
 class KeptReports:
-    """A session of one rank: what was reported, and the newest checkpoint."""
+    """A session of one rank that records the reports and the newest checkpoint."""
 
     facts = _session.Facts()
 
@@ -130,7 +132,8 @@ def test_a_rank_s_share_is_not_divided_again_and_is_padded_to_equal_length(kept,
     share = _shares.split(Sentences(), _session.Facts(world_size=3, world_rank=2))
     made = prepare_trainer(trainer(tmp_path, share))
     assert [len(batch["labels"]) for batch in made.get_train_dataloader()] == [2]
-    monkeypatch.setattr(_prepare, "_longest", lambda length: length + 1)  # the other ranks have three of the eight
+    # The other ranks have three of the eight items.
+    monkeypatch.setattr(_prepare, "_longest", lambda length: length + 1)
     assert [len(batch["labels"]) for batch in made.get_train_dataloader()] == [3]
     items = [Sentences()[index] for index in range(8)]
     stream = prepare_trainer(trainer(tmp_path, _shares.EveryNth(items, 0, 2), max_steps=1))
@@ -143,7 +146,7 @@ def test_a_share_of_rtrain_data_trains_a_trainer(kept, tmp_path):
     share = rows.rtrain_share_of_run(1, 2, 3, equal=True)
     made = prepare_trainer(trainer(tmp_path, share, max_steps=6))
     assert [batch["input_ids"].shape for batch in made.get_train_dataloader()] == [(4, 4)] * 4
-    assert made.train().global_step == 6 and share.state_dict()["epoch"] == 2  # the second half of an epoch was trained on
+    assert made.train().global_step == 6 and share.state_dict()["epoch"] == 2  # the second half of an epoch was trained
 
 
 def test_a_stream_of_batches_is_read_as_it_is(kept, tmp_path):

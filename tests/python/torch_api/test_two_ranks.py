@@ -1,4 +1,4 @@
-"""What two ranks see of each call; `two_ranks.py` makes the calls."""
+"""The results of each call on two ranks. `two_ranks.py` makes the calls."""
 
 import itertools
 
@@ -37,14 +37,15 @@ def test_each_sample_goes_to_one_rank_and_epochs_shuffle_alike_everywhere(pair):
     assert first["plain"] == [[0, 2], [4, 6], [8]] and second["plain"] == [[1, 3], [5, 7], [9]]
     assert (first["len"], first["batch_size"]) == (3, 2)
     assert first["epochs"][0] == first["epochs"][2] != first["epochs"][1]
-    assert len(set(flat(first["epochs"][1])) | set(flat(second["epochs"][1]))) == 8  # drop_last: two batches of two each
+    # drop_last: two batches of two items for each rank.
+    assert len(set(flat(first["epochs"][1])) | set(flat(second["epochs"][1]))) == 8
 
 
 def test_samplers_of_the_users_own_are_shared_out_and_not_thrown_away(pair):
     first, second = both(pair, "own_samplers")
-    assert all(index >= 5 for index in flat(first["weighted"] + second["weighted"]))  # the weights count
+    assert all(index >= 5 for index in flat(first["weighted"] + second["weighted"]))  # the weights have effect
     assert first["lengths"] == [1, 3, 2]
-    assert [len(first["pairs"]), len(second["pairs"])] == [3, 3]  # five batches, one given twice
+    assert [len(first["pairs"]), len(second["pairs"])] == [3, 3]  # five batches, one of them twice
     assert set(flat(first["pairs"] + second["pairs"])) == set(range(10))
     assert all(batch[1] == batch[0] + 1 for batch in first["pairs"] + second["pairs"])
     assert first["other epoch"] != first["pairs"] == first["first again"]
@@ -58,7 +59,7 @@ def test_streams_whole_loaders_and_prepared_ones_are_left_alone(pair):
 
 
 def test_what_get_dataset_shard_gave_is_not_divided_again(pair):
-    assert both(pair, "shares") == [[[0, 2]], [[1, 3]]]  # the fifth is nobody's
+    assert both(pair, "shares") == [[[0, 2]], [[1, 3]]]  # the fifth item is left out
 
 
 def test_accelerate_finds_the_ranks_by_itself(pair):
@@ -84,4 +85,4 @@ def test_loader_processes_repeat_their_numbers_but_not_each_others(pair):
     epochs = first[0]
     assert epochs[0] != epochs[1]
     values = [value for results in (first, second) for epoch in results[0] for item in epoch for value in item[1:]]
-    assert len(set(values)) == len(values)  # other ranks, workers, epochs and libraries draw other numbers
+    assert len(set(values)) == len(values)  # ranks, workers, epochs and libraries draw different numbers

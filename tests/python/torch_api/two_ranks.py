@@ -1,4 +1,4 @@
-"""Each function runs on both ranks, in this order; what they return is printed as one JSON line."""
+"""Each function runs on both ranks, in this order. The program prints their results as one JSON line."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def drawn(loader):
 
 
 class Noise(torch.utils.data.Dataset):
-    """An item depends on the worker process that made it."""
+    """A dataset whose items depend on the worker process that made them."""
 
     def __len__(self):
         return 4
@@ -40,7 +40,7 @@ class Endless(IterableDataset):
 
 
 class Pairs(Sampler):
-    """A batch sampler of the user's own: pairs of neighbours, in a random order."""
+    """A custom batch sampler: pairs of neighbours, in a random order."""
 
     def __iter__(self):
         for place in torch.randperm(5).tolist():
@@ -104,14 +104,14 @@ def own_samplers():
 
 
 def shares():
-    """What `get_dataset_shard` gives is divided once."""
+    """A dataset of `get_dataset_shard` is split only once."""
     facts = _session.Facts(world_size=2, world_rank=dist.get_rank())
     loader = rt.prepare_data_loader(DataLoader(_shares.split(numbers(5), facts), 2))
     return drawn(loader)
 
 
 def accelerated():
-    """Accelerate finds the ranks by what `setup_process_group` leaves in the environment."""
+    """Accelerate finds the ranks by the variables that `setup_process_group` has set."""
     accelerator = accelerate.Accelerator()
     loader = accelerator.prepare(DataLoader(numbers(4), 1))
     total = accelerator.reduce(torch.tensor(1.0 + accelerator.process_index))

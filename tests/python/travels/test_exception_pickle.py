@@ -69,7 +69,7 @@ class RaisingText(Exception):
 
 
 class Answers:
-    """A worker's channel to its driver, which keeps the last answer."""
+    """A worker's channel to its driver. It keeps the last answer."""
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []
@@ -80,10 +80,11 @@ class Answers:
 
 @pytest.fixture
 def only_there(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """A module that is imported now; a test that calls `gone` is a driver without it."""
+    """Imports a module. A test that calls `gone` acts as a driver without it."""
     monkeypatch.setattr(_exception_pickle, "WITHIN_S", 0.5)
     (tmp_path / "only_there.py").write_text(NEEDED_ARGUMENTS)
-    with monkeypatch.context() as patch:  # at the end of sys.path: in its first folder it would travel by value
+    # At the end of sys.path, since modules of the first folder would be pickled by value.
+    with monkeypatch.context() as patch:
         patch.setattr(sys, "path", [*sys.path, str(tmp_path)])
         importlib.invalidate_caches()
         module = importlib.import_module("only_there")
@@ -96,7 +97,7 @@ def gone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def answered(monkeypatch: pytest.MonkeyPatch, raise_it: Any, op: str = "function") -> tuple[list[bytes], str]:
-    """The answer of a worker whose call raises, and the cause that its agent gets."""
+    """Returns the answer of a worker whose call raises, and the cause that its agent gets."""
     causes: list[str] = []
     monkeypatch.setattr(_worker, "_tell_cause", lambda cause, shown: causes.append(cause))
     monkeypatch.setattr(_values, "unpack", lambda parts: (raise_it, (), {}))
@@ -107,7 +108,7 @@ def answered(monkeypatch: pytest.MonkeyPatch, raise_it: Any, op: str = "function
 
 
 def read(parts: list[bytes]) -> BaseException:
-    """What the driver makes of the answer."""
+    """Returns the exception that the driver makes of the answer."""
     text, cause = _hub._unpacked_error(pickle.loads(parts[0]), [bytearray(part) for part in parts[1:]])
     return task_error(text, cause)
 
@@ -241,7 +242,7 @@ def test_a_driver_reads_the_answers_of_a_worker_of_0_1_0() -> None:
 
 def test_a_driver_of_0_1_0_reads_the_answers_of_a_worker(monkeypatch) -> None:
     parts, _ = answered(monkeypatch, raising(KeyError("x")))
-    text, cause = _values.unpack([bytearray(part) for part in parts[1:]])  # as it does
+    text, cause = _values.unpack([bytearray(part) for part in parts[1:]])  # the worker unpacks it in this way
     assert "KeyError: 'x'" in text and type(cause) is KeyError
 
 

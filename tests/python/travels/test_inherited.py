@@ -1,4 +1,4 @@
-"""What a run inherits from the run whose program submits it: variables, secrets by name, code."""
+"""The parts that a run inherits from the run whose program submits it: variables, names of secrets, code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rtrain.train._driver import _submission
 
 @pytest.fixture
 def in_run(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """The environment of a worker whose run has variables and a secret of the user, and some of rtrain's own."""
+    """Sets the environment of a worker whose run has variables and a secret of the user, and some of rtrain's own."""
     variables = {
         "COLOUR": "red",
         "SHAPE": "round",

@@ -1,4 +1,4 @@
-"""Which checkpoint of a donor a moved trial starts from, while the donor's retention deletes older ones."""
+"""The checkpoint of a donor from which a moved trial starts, while the donor's retention deletes older ones."""
 
 import json
 from types import SimpleNamespace
@@ -11,8 +11,9 @@ from rtrain.tune._trial import Leg, Trial
 
 
 class HeadThatDeletes:
-    """A head whose run commits the checkpoint `new` between the list and the mark on `old`: `old` is being deleted then, and the mark
-    comes too late, though it is answered with 200 as a mark in time is."""
+    """A head whose run commits the checkpoint `new` between the list request and the mark on `old`. Then `old` is
+    being deleted, and the mark is too late. The head answers it with 200, as it answers a mark in time.
+    """
 
     def __init__(self) -> None:
         self.listed = 0
@@ -39,7 +40,7 @@ def test_a_mark_that_comes_too_late_holds_nothing_and_the_newer_checkpoint_is_ta
 
 
 class Keeping:
-    """A head that keeps values, and one checkpoint in each of its runs."""
+    """A head that stores values, with one checkpoint in each of its runs."""
 
     def __init__(self, *runs: str) -> None:
         self.runs, self.values = runs, {}
@@ -65,7 +66,7 @@ def test_a_checkpoint_that_two_trials_start_from_is_held_until_both_need_it_no_m
         assert runs._donor(trial, [Leg("donor", {}, run_id="7")]).path == "/7/c"
     runs.release(trials[0], trials)
     assert head.values == {"/v1/runs/7/values/held-c": "HELD"}
-    kept = [_file.trial_of(_file._trial_json(trial)) for trial in trials]  # by a driver that takes the sweep up again
+    kept = [_file.trial_of(_file._trial_json(trial)) for trial in trials]  # a driver that restores the sweep has these
     runs.release(kept[0], kept)
     assert head.values == {"/v1/runs/7/values/held-c": "HELD"}, "the first holds it no more"
     runs.release(kept[1], kept)

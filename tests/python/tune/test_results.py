@@ -1,4 +1,4 @@
-"""The grid of results, and what is refused before anything is submitted."""
+"""The grid of results, and the errors before a submission."""
 
 from __future__ import annotations
 
@@ -224,7 +224,8 @@ def test_the_best_checkpoints_of_a_trial_are_those_of_all_its_runs():
     def stored_run(run_id, run_path):
         return runs[run_path]
 
-    for known in (list(runs.values()), [], [runs["/nowhere/s-t-2"]]):  # by this driver, by an earlier one, by both
+    # Results known to this driver, to an earlier one, to both.
+    for known in (list(runs.values()), [], [runs["/nowhere/s-t-2"]]):
         result = trial_result(trial, stored_results(trial, known, stored_run), rules)
         assert [(one.path, metrics["acc"]) for one, metrics in result.best_checkpoints] == [
             ("/nowhere/s-t-2/checkpoint_1", 4),

@@ -1,4 +1,4 @@
-"""What schedulers decide, worked out by hand."""
+"""The decisions of schedulers, compared with results computed by hand."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ def test_fifo_lets_all_go_on():
 
 def test_asha_keeps_the_best_third_of_each_rung():
     trials = Trials(ASHAScheduler(metric="acc", mode="max", max_t=9, grace_period=1, reduction_factor=3), "abcdef")
-    # rung 1, in the order of arrival: of n trials the best ceil(n / 3) go on
+    # Rung 1, in the order of arrival. The best ceil(n / 3) of n trials continue.
     assert trials.report("a", 1, acc=0.5) == "CONTINUE"  # 1 of 1
-    assert trials.report("b", 1, acc=0.4) == "STOP"  # 2nd of 2, one goes on
+    assert trials.report("b", 1, acc=0.4) == "STOP"  # 2nd of 2; one may continue
     assert trials.report("c", 1, acc=0.6) == "CONTINUE"  # the best of 3
-    assert trials.report("d", 1, acc=0.55) == "CONTINUE"  # 2nd of 4, two go on
-    assert trials.report("e", 1, acc=0.52) == "STOP"  # 3rd of 5, two go on
-    assert trials.report("a", 2, acc=0.1) == "CONTINUE"  # between two rungs nobody is judged
+    assert trials.report("d", 1, acc=0.55) == "CONTINUE"  # 2nd of 4; two may continue
+    assert trials.report("e", 1, acc=0.52) == "STOP"  # 3rd of 5; two may continue
+    assert trials.report("a", 2, acc=0.1) == "CONTINUE"  # no decision between two rungs
     # rung 3
     assert trials.report("c", 3, acc=0.7) == "CONTINUE"
     assert trials.report("d", 3, acc=0.9) == "CONTINUE"
@@ -102,9 +102,9 @@ def test_the_median_rule_stops_a_trial_below_the_median_of_the_others_means():
         assert trials.report("b", time, acc=b) == "CONTINUE"
         assert trials.report("c", time, acc=c) == "CONTINUE"
     assert trials.report("d", 1, acc=0.0) == "CONTINUE", "before the grace period"
-    # at 2 the others' means are 0.4, 0.6 and 0.5: the median is 0.5
+    # At 2 the means of the others are 0.4, 0.6 and 0.5. The median is 0.5.
     assert trials.report("d", 2, acc=0.5) == "CONTINUE"
-    # at 3 they are 0.5, 0.7 and 0.6: the median is 0.6, and d's best is 0.5
+    # At 3 they are 0.5, 0.7 and 0.6. The median is 0.6, and d's best value is 0.5.
     assert trials.report("d", 3, acc=0.1) == "STOP"
 
 
@@ -131,7 +131,7 @@ def test_population_based_training_moves_the_worst_to_the_best():
     trials = Trials(population(resample_probability=0), "abcd", {name: {"lr": 0.2, "id": name} for name in "abcd"})
     assert trials.report("a", 1, acc=0.9) == "CONTINUE", "not before the interval"
     assert trials.report("a", 2, acc=0.9) == "CONTINUE"
-    # b is the worst of two, c then in the middle, d the worst of four
+    # b is the worst of two, c the middle one of three, d the worst of four.
     moved = [trials.report(name, 2, acc=acc) for name, acc in (("b", 0.5), ("c", 0.7), ("d", 0.1))]
     assert [isinstance(one, Exploit) for one in moved] == [True, False, True] and moved[1] == "CONTINUE"
     assert {moved[0].donor_id, moved[2].donor_id} == {"a"}

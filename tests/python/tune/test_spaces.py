@@ -1,4 +1,4 @@
-"""Search spaces: what is drawn, how grids are crossed, what is refused."""
+"""Search spaces: drawn values, products of grids, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ends a trial, or all of them."""
+"""Stoppers of one trial, or of all."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_the_simple_ones():
 
 
 def test_a_trial_on_a_plateau_ends_after_its_grace_period():
-    # the last three lie within a standard deviation of 0.1 from the fourth report on; five reports are grace
+    # From the fourth report on, the last three have a standard deviation below 0.1. The grace period is five reports.
     stopper = TrialPlateauStopper("loss", std=0.1, num_results=3, grace_period=5)
     assert asked(stopper, [5, 3, 1.0, 1.1, 1.0, 1.1]) == [False, False, False, False, True, True]
     assert asked(stopper, [5, 3], trial="b") == [False, False], "each trial for itself"
@@ -46,7 +46,7 @@ def test_a_sweep_on_a_plateau_ends_when_its_best_values_no_longer_change():
     assert asked(stopper, [4.0]) == [False] and not stopper.stop_all()
     assert asked(stopper, [4.0], trial="b") == [True] and stopper.stop_all()
     better = ExperimentPlateauStopper("acc", std=0.01, top=2, mode="max", patience=1)
-    # flat at the second and the fourth, where the best two have just become better
+    # The metric is flat at the second and the fourth report, but there the best two have just improved.
     assert asked(better, [0.5, 0.5, 0.9, 0.9], metric="acc") == [False, False, False, False]
     assert asked(better, [0.1], metric="acc") == [True]
 

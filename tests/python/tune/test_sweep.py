@@ -263,7 +263,7 @@ def test_the_table_comes_with_a_new_status_soon_and_with_mere_reports_seldom(mon
     assert not shown_after(1) and shown_after(5)
     Table("s", 0, CLIReporter()).show(here, final=True)
     assert capsys.readouterr().err == ""
-    earlier = CLIReporter.__new__(CLIReporter)  # as version 0.1.0 has pickled it
+    earlier = CLIReporter.__new__(CLIReporter)  # an object that version 0.1.0 pickled
     given = CLIReporter()
     earlier.__dict__.update(metric_columns=None, parameter_columns=None, rows=20, every_s=5.0, metric=None, mode=None)
     for reporter in (earlier, pickle.loads(pickle.dumps(given))):

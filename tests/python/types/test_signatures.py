@@ -1,6 +1,6 @@
-"""Public signatures against those that the incumbent documents: names, order, what is given by name alone.
+"""Compares public signatures with those in Ray's documentation: names, order, keyword-only arguments.
 
-A name of rtrain's own stands behind those of the incumbent, or is given by name.
+An argument that only rtrain has comes after those of Ray, or is keyword-only.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rtrain.train import torch
 from rtrain.tune import schedulers, search, stopper
 
 TRAINER = "scaling_config run_config datasets dataset_config validation_config metadata resume_from_checkpoint"
-# The parameters of each, in their order; those behind "*" are given by name.
+# The parameters of each function, in order. Parameters after "*" are keyword-only.
 DOCUMENTED: dict[Callable[..., Any], str] = {
     train.report: "metrics checkpoint checkpoint_dir_name checkpoint_upload_mode delete_local_checkpoint_after_upload "
     "checkpoint_upload_fn validation",

@@ -35,7 +35,8 @@ def mypy(*arguments: object, folder: pathlib.Path = ROOT) -> tuple[int, str]:
 def pyright() -> dict:
     """Its report on the examples and on the mistakes: one run, since most of its time is for the libraries that both import."""
     environment = {**os.environ, "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"}
-    assert 'include = ["examples"]' in (ROOT / "pyproject.toml").read_text()  # what `pyright` without arguments checks
+    # The folders that `pyright` checks without arguments.
+    assert 'include = ["examples"]' in (ROOT / "pyproject.toml").read_text()
     command = [sys.executable, "-m", "pyright", "--outputjson", "examples", str(MISTAKES)]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900)
     assert done.returncode in (0, 1), done.stdout + done.stderr
@@ -75,7 +76,7 @@ def test_pyright_finds_each_mistake(pyright):
 
 @pytest.mark.parametrize("package", ["rtrain", "rtrain.train", "rtrain.tune", "rtrain.integrations", "rtrain.train.huggingface"])
 def test_what_is_loaded_lazily_is_what_type_checkers_see(package):
-    """The names imported under TYPE_CHECKING are those that the package loads when they are named."""
+    """The names imported under TYPE_CHECKING are those that the package loads at their first use."""
     module = importlib.import_module(package)
     tree = ast.parse(pathlib.Path(str(module.__file__)).read_text())
     block = next(node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")

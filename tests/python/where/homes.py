@@ -1,4 +1,4 @@
-"""Driver scripts as real processes, each with a home of its own; the clusters that they start are real ones."""
+"""Runs driver scripts as real processes, each with its own home directory. The clusters that they start are real."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def processes_below(folder: pathlib.Path) -> list[int]:
 
 
 class Home:
-    """A user's machine: HOME, TMPDIR and the rtrain program; nothing of another cluster's."""
+    """A user's machine: HOME, TMPDIR and the rtrain program, without settings of another cluster."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.folder = folder
@@ -81,7 +81,7 @@ class Home:
         return process
 
     def script(self, script: str, *arguments: str, expect: int = 0, **environment: str) -> str:
-        """What the script printed; with `expect` not 0, also what it said on stderr."""
+        """Returns the script's output; with a non-zero `expect` also its stderr."""
         return finish(self.start(script, *arguments, **environment), expect)
 
     def rtrain(self, *arguments: str, expect: int = 0, **environment: str) -> str:

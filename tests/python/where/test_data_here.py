@@ -1,4 +1,4 @@
-"""`rtrain.data` where there is no cluster: in this process, and in torchrun's ranks."""
+"""`rtrain.data` without a cluster: in this process, and in torchrun's ranks."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ DRIVER = """
 
 
 def test_nested_runs_inherit_variables_secrets_and_code(home: Home) -> None:
-    project = home.folder / "project"  # the home directory itself is nobody's project, and does not travel along
+    project = home.folder / "project"  # the home directory itself is no project, and is not packed
     project.mkdir()
     (project / "beside.py").write_text("")
     (project / "later.py").write_text("NAME = 'of the project'\n")
@@ -86,7 +86,7 @@ def test_nested_runs_inherit_variables_secrets_and_code(home: Home) -> None:
 
 
 def test_a_submitted_driver_s_trainings_have_its_job_s_variables_and_secrets(home: Home) -> None:
-    """As with an incumbent's job whose runtime_env its tasks inherit."""
+    """Ray does the same: tasks inherit the runtime_env of their job."""
     (home.folder / "driver.py").write_text(
         "import os\n"
         "from rtrain.train import DataParallelTrainer, ScalingConfig\n"

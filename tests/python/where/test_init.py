@@ -1,4 +1,4 @@
-"""rtrain.init: a cluster that ends with the process, the current context, an address; and no orphan afterwards."""
+"""rtrain.init: a cluster that ends with the process, the current context, an address. No process remains afterwards."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_restore_goes_on_in_the_directory_that_it_is_given_whatever_the_cluster(
     assert home.script(restores, f"{renamed}/", "4", "here", name="project/again.py") == f"[0, 1, 2, 3] {renamed}\n"
     assert sorted(first.iterdir()) == before
     assert home.script(restores, str(first), "4", "here", name="project/again.py") == "[0, 1, 2, 3] cluster://kept\n"
-    assert sorted(first.iterdir()) != before  # the head's own is that directory
+    assert sorted(first.iterdir()) != before  # that directory is in the head's own storage
 
 
 def test_a_remote_call_inits_by_itself_and_says_where_runs_are_kept(home: Home) -> None:
@@ -146,9 +146,9 @@ def test_killed_processes_leave_nothing_that_runs(home: Home) -> None:
     driver.send_signal(signal.SIGKILL)
     driver.wait()
     wait_for("the daemons and the worker to end", lambda: processes_below(home.folder) == [])
-    assert (home.folder / "rtrain_results" / "sleeper" / "run.json").is_file()  # what the run made is kept
+    assert (home.folder / "rtrain_results" / "sleeper" / "run.json").is_file()  # the run's files are kept
     home.script("import rtrain; rtrain.init(num_cpus=1)")
-    assert list((home.folder / "tmp").iterdir()) == []  # and the dead cluster's own files are swept
+    assert list((home.folder / "tmp").iterdir()) == []  # the files of the ended cluster itself are removed
 
 
 def _is_sleep(pid: int) -> bool:
@@ -179,7 +179,7 @@ def test_auto_needs_a_cluster_and_a_context_is_taken(home: Home) -> None:
     finally:
         home.rtrain("down", "--yes")
     out = home.start("import rtrain; print(rtrain.init(num_cpus=1).local)")
-    assert finish(out).split() == ["True"]  # the context's cluster is on this machine and does not run any more
+    assert finish(out).split() == ["True"]  # the cluster of the context is on this machine and has ended
     output = home.script("import rtrain; rtrain.init('auto')", expect=1)
     assert "cannot be reached" in output
 

@@ -1,4 +1,4 @@
-"""The other CPython versions that the package promises, where the machine has them: no torch, only what the package requires."""
+"""The other supported CPython versions that this machine has, with the package's requirements alone, without torch."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ SCRIPT = """
 
 
 def interpreter(version: str) -> str | None:
-    beside = pathlib.Path(sys.base_prefix).parent.glob(f"{version}*/bin/python{version}")  # of a folder of several versions
+    # One folder may hold several versions.
+    beside = pathlib.Path(sys.base_prefix).parent.glob(f"{version}*/bin/python{version}")
     for candidate in (shutil.which(f"python{version}"), *map(str, beside)):
         if candidate and subprocess.run([candidate, "-c", "import ssl, ctypes"], capture_output=True).returncode == 0:
             return candidate
@@ -56,15 +57,16 @@ def interpreter(version: str) -> str | None:
 
 
 def requirements() -> list[str]:
-    """Those of runtime/python/pyproject.toml, with their versions."""
+    """Returns the requirements of runtime/python/pyproject.toml, with their versions."""
     listed = re.search(r"\ndependencies = \[(.*?)\n\]", (PACKAGE / "pyproject.toml").read_text(), re.DOTALL)
     assert listed
     return re.findall(r'"([^"]+)"', listed[1])
 
 
 def with_requirements(python: str, folder: pathlib.Path) -> None:
-    """Those of the running environment that this interpreter can load are linked; pip brings the others, which are built for one
-    version (zstandard)."""
+    """Installs the requirements into the folder. Links those of the running environment that the interpreter can
+    load. pip installs the others, which are built for one version (zstandard).
+    """
     folder.mkdir()
     module_of = {package: module for module, package in _requirements.REQUIRED.items()}
     missing = []

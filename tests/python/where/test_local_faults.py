@@ -1,4 +1,4 @@
-"""Local mode where a checkpoint cannot be kept: every rank is told, and nobody's files are gone."""
+"""Local mode when a checkpoint cannot be stored: every rank raises, and no file is lost."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Threads:
 
 @pytest.fixture
 def small_disk(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
-    """A real file system with room for 1 MiB; skipped where mounting is not allowed."""
+    """Mounts a real file system with room for 1 MiB; skips the test if mounting is not allowed."""
     mount = tmp_path / "disk"
     mount.mkdir()
     if (
@@ -55,7 +55,7 @@ def small_disk(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def report_on_two_ranks(run: pathlib.Path, call_of: Callable[[int], ReportCall]) -> list[BaseException | None]:
-    """What `report` raised on each rank."""
+    """Returns the exception of `report` on each rank."""
     directories = [Directory(run, "run"), Directory(run, "run")]
     directories[0].open({}, 2, ["here"])
     directories[1].attempt = directories[0].attempt
@@ -91,7 +91,9 @@ def report_on_two_ranks(run: pathlib.Path, call_of: Callable[[int], ReportCall])
 
 
 def test_files_given_away_come_back_where_another_rank_has_no_room(tmp_path, small_disk) -> None:
-    """Rank 0's files were moved before rank 1's disk was full: with the checkpoint given up they are nowhere else."""
+    """Rank 0's files were moved before rank 1's disk was full. Without the checkpoint, the moved files would be the
+    only copy.
+    """
     given = [small_disk / "of-0", tmp_path / "of-1"]
     for folder, size in zip(given, (1000, 3 << 20), strict=True):
         (folder / "inner").mkdir(parents=True)
@@ -121,7 +123,7 @@ def test_files_reported_in_their_place_stay_where_the_manifest_cannot_be_written
 
 
 def test_files_that_a_function_moved_stay_where_the_manifest_has_no_room(tmp_path, small_disk) -> None:
-    """checkpoint_upload_fn may move the files: what it made in the run's directory is then their only copy."""
+    """checkpoint_upload_fn may move the files. Then the files in the run's directory are their only copy."""
     run = small_disk / "runs" / "run"
     given = [tmp_path / "of-0", tmp_path / "of-1"]
     moved = threading.Barrier(2, timeout=60)
@@ -170,7 +172,7 @@ def test_a_report_that_raised_is_not_committed_where_the_manifest_is_there_but_n
 
 
 def put_into(place: Callable[[int], pathlib.Path]) -> Callable[[int], ReportCall]:
-    """The report of a rank whose own function puts a file into a directory that it chooses itself."""
+    """Returns the report of a rank whose own function stores a file in a directory of its choice."""
 
     def call_of(rank: int) -> ReportCall:
         def put(_: train.Checkpoint, name: str) -> train.Checkpoint:
@@ -193,7 +195,8 @@ def test_what_functions_put_deeper_into_the_run_is_the_checkpoint_where_it_lies(
     assert report_on_two_ranks(run, put_into(lambda rank: run / "mine" / "1")) == [None, None]
     assert report_on_two_ranks(run, put_into(lambda rank: run / "flat")) == [None, None]
     assert committed_in(run) == [("mine/1", ["of-0", "of-1"]), ("flat", ["of-0", "of-1"])]
-    assert (run / "mine" / "1" / "of-1").read_text() == "checkpoint_000001-a001"  # the name that the function was given
+    # The name that was passed to the function.
+    assert (run / "mine" / "1" / "of-1").read_text() == "checkpoint_000001-a001"
     assert not (run / "checkpoint_000001-a001").exists()
     again = report_on_two_ranks(run, put_into(lambda rank: run / "mine" / "1"))
     assert [type(one) for one in again] == [ValueError] * 2 and "a committed checkpoint of this run" in str(again[0])

@@ -1,4 +1,4 @@
-"""num_workers=0: the whole of rtrain.train in one process; the directory is one that the cluster reads."""
+"""num_workers=0: all of rtrain.train in one process. A cluster can read the directory."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ print("torch" in sys.modules, rtrain.is_initialized())
     assert out.splitlines() == [
         "starts at 0",
         "2 3 checkpoint_000003-a001 3",
-        "[1, 0]",  # the best last; the latest is kept beside them
+        "[1, 0]",  # the best one is last; the latest is kept beside the best ones
         "starts at 3",
         "2 3",
         "starts at 3",
@@ -115,7 +115,7 @@ def test_a_project_s_run_is_restored_from_its_directory_alone_wherever_that_is(h
     folder = project(home)
     run = folder / "results" / "here"
     home.script(PROJECT, name="project/train.py")
-    out = home.script(RESTORE, str(run), "3", name="elsewhere.py")  # the modules of its loop are not beside this one
+    out = home.script(RESTORE, str(run), "3", name="elsewhere.py")  # the modules of its loop are not in this folder
     assert out.splitlines() == ["True", f"['epoch 0', 'epoch 1', 'epoch 2'] {run}"]
     moved = home.folder / "kept" / "under-another-name"
     shutil.copytree(run, moved)
@@ -297,7 +297,8 @@ print([one.name for one, _ in result.best_checkpoints], result.checkpoint.path =
     out = home.script(script).splitlines()
     assert out == ["starts from None", "['epochs/2/ckpt', 'epochs/3/ckpt'] True"]
     run = home.folder / "rtrain_results" / "deeper"
-    assert sorted(path.name for path in (run / "epochs" / "1").iterdir()) == ["notes"]  # what is beside it is the user's
+    # Files beside it belong to the user.
+    assert sorted(path.name for path in (run / "epochs" / "1").iterdir()) == ["notes"]
     home.rtrain("checkpoints", "verify", str(run))
     shown = json.loads(home.rtrain("checkpoints", "list", str(run), "-o", "json"))["items"]
     assert [(one["directory"], one["path"]) for one in shown] == [
@@ -305,7 +306,7 @@ print([one.name for one, _ in result.best_checkpoints], result.checkpoint.path =
     ]
     for named in (f"{run}@epochs/2/ckpt", f"{run}/epochs/2/ckpt", f"file://{run}@epochs/2/ckpt"):
         assert json.loads(home.rtrain("checkpoints", "inspect", named, "-o", "json"))["directory"] == "epochs/2/ckpt"
-    (run / "epochs" / "3" / "ckpt" / "epoch").write_text("4")  # written on after its report: damaged, never restored
+    (run / "epochs" / "3" / "ckpt" / "epoch").write_text("4")  # changed after its report: damaged, so never restored
     home.rtrain("checkpoints", "verify", f"{run}@epochs/3/ckpt", expect=1)
     looks = """
 def loop():

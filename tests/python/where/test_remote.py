@@ -1,4 +1,4 @@
-"""rtrain.remote against a real cluster: values, errors, order, crashes, kill, and what the cluster knows of it."""
+"""rtrain.remote with a real cluster: values, errors, order, crashes, kill, and the cluster's records of it."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_what_remote_functions_and_actors_print_is_shown_before_their_answer(hom
     assert lines[4] == "in a destructor" and lines[-1] == "raised"
     assert lines[5:-1] == ["x" * 50] * 1000
     assert [line for line in err.splitlines() if line.startswith("(Counter, ") and line.endswith(") to stderr")]
-    assert "Traceback" not in err  # the error has it
+    assert "Traceback" not in err  # the error contains the traceback
 
 
 def test_prints_stay_where_they_are_when_the_driver_asks_for_that(home: Home) -> None:
@@ -339,8 +339,9 @@ def test_a_killed_actor_s_gpu_is_free_when_kill_returns(home: Home) -> None:
 
 
 def test_large_arrays_move_directly(home: Home) -> None:
-    """Neither the head's disk nor its memory sees them. RTRAIN_TEST_REMOTE_MIB=1024 makes it the size that is promised;
-    the usual run has a quarter of it, since four processes of CI share its memory."""
+    """The arrays are stored neither on the head's disk nor in its memory. RTRAIN_TEST_REMOTE_MIB=1024 tests the
+    documented size. The default is a quarter of it, since four processes of CI share the memory.
+    """
     size = int(os.environ.get("RTRAIN_TEST_REMOTE_MIB", "240")) << 20
     out = home.script(
         r"""
@@ -381,7 +382,7 @@ def test_large_arrays_move_directly(home: Home) -> None:
     moved, total, grown = out.splitlines()
     assert (moved, total) == (f"{size} True", f"{size // 8}.0")
     stored = sum(file.stat().st_size for file in (home.folder / "rtrain_results").rglob("*") if file.is_file())
-    assert stored < 10_000_000  # nothing of it went through the head
+    assert stored < 10_000_000  # the arrays did not go through the head
     daemons, *mib = map(int, grown.split())
     assert daemons >= 1 and len(mib) == daemons and max(mib) < 60, grown
 

@@ -1,4 +1,4 @@
-"""`rtrain submit train.py`: the driver runs on a node, takes no CPU, and its trainings end with it when it is stopped."""
+"""`rtrain submit train.py`: the driver runs on a node, takes no CPU, and a stop ends its trainings too."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_a_driver_that_is_moved_joins_the_trainings_that_it_gave_no_name(home: H
         assert run(home, "outer")["state"] == "SUCCEEDED", home.rtrain("logs", "outer", "--stream", "err")
         names = {one["name"] for one in json.loads(home.rtrain("runs", "--all", "-o", "json"))["items"]}
         assert names == {"outer", *(f"rtrain_run-{outer['run_id']}-{number}" for number in (1, 2))}
-        assert (place / "first").read_text() == "trained\n"  # it had succeeded
+        assert (place / "first").read_text() == "trained\n"  # the first training has succeeded
         assert "driver: first" in (output := home.rtrain("logs", "outer")) and "driver: second" in output
     finally:
         home.rtrain("down", "--yes")

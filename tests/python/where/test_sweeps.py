@@ -1,4 +1,4 @@
-"""A sweep whose driver is killed, or interrupted, and one that takes it up again."""
+"""A sweep whose driver is killed or interrupted, and a driver that restores it."""
 
 from __future__ import annotations
 
@@ -80,7 +80,8 @@ def test_a_sweep_whose_driver_was_killed_goes_on_without_its_finished_trials(hom
         out = home.script(SWEEP, str(home.folder), mode, str(path))
         assert "steps [3, 3, 3, 3] of [0, 1, 2, 3]" in out and "errors 0 kept True" in out, out
         assert begun(home, 0) == begun(home, 1) == ["from 0"]
-        # the cluster of a killed driver is gone with it: its trials go on from their checkpoints; others were never disturbed
+        # The cluster of a killed local driver ends with it, so its trials resume from checkpoints. On another cluster
+        # the trials continue undisturbed.
         assert begun(home, 2) == begun(home, 3) == (["from 0", "from 2"] if mode == "local" else ["from 0"])
         assert ("rows [4, 4, 4, 4]" if mode == "cluster" else "rows [4, 4, ") in out, out
         again = home.script(SWEEP, str(home.folder), mode, str(path))
@@ -94,7 +95,7 @@ def test_ctrl_c_stops_the_trials_and_says_how_to_go_on(home: Home) -> None:
     driver = home.start(SWEEP, str(home.folder), "local")
     wait_for("two trials to be done, two to wait", lambda: two_wait_and_two_are_done(home), 120)
     driver.send_signal(signal.SIGINT)
-    output = finish(driver, -signal.SIGINT)  # as Python ends on it
+    output = finish(driver, -signal.SIGINT)  # as Python ends on SIGINT
     path = pathlib.Path(home.folder) / "storage" / "sweep"
     assert f"KeyboardInterrupt: the sweep was stopped; Tuner.restore({str(path)!r}, trainable) goes on with it" in output
     assert sorted(one["status"] for one in trials(home)) == ["PENDING", "PENDING", "TERMINATED", "TERMINATED"]

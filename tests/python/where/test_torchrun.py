@@ -1,4 +1,4 @@
-"""num_workers=0 in torchrun's ranks: they wait for each other, share data, and are told alike how the run ends."""
+"""num_workers=0 in torchrun's ranks: they wait for each other, share data, and all get the result of the run."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ say(f"result {result.metrics} {result.return_value} {len(result.all_metrics)} {f
         "rank 1 of 2 starts at 2",
     ]
     results = [line for line in out.splitlines() if line.startswith("result")]
-    assert len(set(results)) == 1 and len(results) == 2  # every rank has the same one
+    assert len(set(results)) == 1 and len(results) == 2  # every rank has the same result
     assert "{'epoch': 3, 'rank': 0} 0 4 ['rank-0', 'rank-1']" in results[0]
     assert len(list((home.folder / "runs").iterdir())) == 1
     assert pathlib.Path(results[0].rsplit(" ", 1)[1]).parent == home.folder / "runs"

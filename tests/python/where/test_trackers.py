@@ -10,7 +10,7 @@ import sys
 import pytest
 from homes import Home
 
-# Six reports; the checkpoint comes with the third; the first attempt dies after the fifth.
+# Six reports. The third one has the checkpoint. The first attempt dies after the fifth.
 LOOP = """
 import os, sys
 import rtrain.train
@@ -33,7 +33,7 @@ for step in range(start, 7):
 
 
 def run(home: Home, trackers: str, loop: str = LOOP, **variables: str) -> pathlib.Path:
-    """The run's directory, after a run of two attempts on a cluster of its own."""
+    """Returns the run's directory after a run of two attempts on a separate cluster."""
     (home.folder / "code").mkdir()
     (home.folder / "code" / "train.py").write_text(loop)
     job = {
@@ -110,7 +110,7 @@ def wandb_steps(folder: pathlib.Path) -> list[int]:
         size, kind = int.from_bytes(data[at + 4 : at + 6], "little"), data[at + 6]
         whole += data[at + 7 : at + 7 + size]
         at += 7 + size
-        if kind in (1, 4):  # whole, or its last piece
+        if kind in (1, 4):  # a whole record, or its last piece
             record = wandb_internal_pb2.Record()
             record.ParseFromString(whole)
             whole = b""
