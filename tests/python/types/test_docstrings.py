@@ -1,4 +1,4 @@
-"""Every public name says what it is: scripts/docs makes the reference of these docstrings."""
+"""Every public name has a docstring. scripts/docs makes the reference of these docstrings."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from public_modules import imported, public_modules  # noqa: E402
 
 
 def without_docstring(module: types.ModuleType) -> Iterator[str]:
-    """The module's public names, and those of its public classes, that say nothing. A module without `__all__` would hide all
-    that it has."""
+    """Yields the names of the module and of its public classes that lack a docstring. Also yields a module without
+    `__all__`, since its names would not be checked.
+    """
     if not module.__doc__:
         yield module.__name__
     if not hasattr(module, "__all__"):
@@ -39,7 +40,9 @@ def own_docstring(member: object) -> bool:
 
 
 def silent_members(kind: type | types.FunctionType) -> Iterator[str]:
-    """What a class inherits from another class of the package is its own as well: that one may be private."""
+    """Yields the members without a docstring. Members inherited from another class of the package count, since that
+    class may be private.
+    """
     bases = [base for base in kind.__mro__ if base.__module__.startswith("rtrain")] if isinstance(kind, type) else []
     for name, member in {name: member for base in reversed(bases) for name, member in vars(base).items()}.items():
         function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)

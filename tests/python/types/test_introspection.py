@@ -16,7 +16,9 @@ from public_modules import imported, public_modules  # noqa: E402
 
 
 def public_classes(name: str) -> list[type]:
-    """Those of the module that are ours and have a source: a name that rtrain refuses is made up."""
+    """Returns the module's classes that belong to rtrain and have a source. A refused name is a generated class
+    without one.
+    """
     module = imported(name)
     members = [getattr(module, one) for one in module.__all__]
     ours = [one for one in members if isinstance(one, type) and one.__module__.startswith("rtrain")]
