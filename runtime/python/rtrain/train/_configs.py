@@ -1,5 +1,5 @@
-"""The configs of a trainer: number and resources of workers, name and storage of the run, checkpoints to keep,
-failures to allow. Older forms of fields are accepted and still work. Each of them is mentioned once.
+"""The configs of a trainer: number and resources of workers, name and storage of the run, checkpoints to keep, failures to
+allow. Older forms of fields are accepted and still work. Each of them is mentioned once.
 """
 
 import logging
@@ -31,14 +31,14 @@ class ScalingConfig:
 
     num_workers: a number; `(min, max)` grows and shrinks at checkpoints; 0 runs the loop in this process.
     use_gpu: a GPU for each worker.
-    resources_per_worker: amounts such as {"CPU": 2, "GPU": 1, "memory": 4e9}, memory in bytes. Default: one GPU with
-    use_gpu, otherwise one CPU.
+    resources_per_worker: amounts such as {"CPU": 2, "GPU": 1, "memory": 4e9}, memory in bytes. Default: one GPU with use_gpu,
+    otherwise one CPU.
     placement_strategy: PACK, SPREAD, STRICT_PACK or STRICT_SPREAD.
     accelerator_type: such as "A100".
-    label_selector: labels that the nodes must have; a list has one for each worker's node. With `(min, max)` the
-    list has max entries, and a run of n workers takes the first n.
-    wait_for_nodes: If the present nodes could never hold the workers, True waits for new nodes and prints that. With
-    False, `fit()` raises a ControllerError.
+    label_selector: labels that the nodes must have; a list has one for each worker's node. With `(min, max)` the list has max
+    entries, and a run of n workers takes the first n.
+    wait_for_nodes: if the present nodes could never hold the workers, True waits for new nodes and prints that. With False,
+    `fit()` raises a ControllerError.
 
     Raises ValueError for contradictions.
     """
@@ -178,11 +178,11 @@ class CheckpointConfig:
     """The number and choice of the checkpoints that a run keeps.
 
     num_to_keep: how many of the best are kept, beside the latest; None: all.
-    checkpoint_score_attribute: the metric that decides which are best (`a/b` is a nested one). Without it the newest
-    ones are. A missing or NaN score is the worst.
+    checkpoint_score_attribute: the metric that decides which are best (`a/b` is a nested one). Without it the newest ones are.
+    A missing or NaN score is the worst.
     checkpoint_score_order: "max" or "min".
-    keep_latest: "always" keeps the latest, from which a later run of the same name resumes. "until_success" removes
-    the latest after the run has succeeded, unless it is among the best.
+    keep_latest: "always" keeps the latest, from which a later run of the same name resumes. "until_success" removes the latest
+    after the run has succeeded, unless it is among the best.
     """
 
     num_to_keep: int | None = None
@@ -218,9 +218,8 @@ class CheckpointConfig:
 class FailureConfig:
     """How often a run may fail and restart from its last checkpoint.
 
-    max_failures: -1 is no limit. An attempt that ends by a drain or a preemption is no failure. An attempt that
-    could not start is none either, but five of these in a row end the run. A lost node is a failure, except for an
-    elastic run.
+    max_failures: -1 is no limit. An attempt that ends by a drain or a preemption is no failure. An attempt that could not
+    start is none either, but five of these in a row end the run. A lost node is a failure, except for an elastic run.
 
     The other limits are accepted and have no effect.
     """
@@ -267,12 +266,11 @@ class DataConfig:
     """The split of a trainer's datasets among the ranks. Each rank gets the other datasets whole.
 
     datasets_to_split: "all", or a list of names.
-    equal: all ranks get the same number of rows (or items of a torch Dataset or sequence). At most one row a rank is
-    left out of the epoch. False gives these rows to the first ranks, whose loops then see unequal numbers of
-    batches.
-    streams: how many streams an epoch of `rtrain.data` is cut into; None: the largest number of ranks that the run
-    may have. Global batches depend on it, and not on the number of ranks. execution_options, enable_shard_locality:
-    have no effect.
+    equal: all ranks get the same number of rows (or items of a torch Dataset or sequence). At most one row a rank is left out
+    of the epoch. False gives these rows to the first ranks, whose loops then see unequal numbers of batches.
+    streams: how many streams an epoch of `rtrain.data` is cut into; None: the largest number of ranks that the run may have.
+    Global batches depend on it, and not on the number of ranks.
+    execution_options, enable_shard_locality: have no effect.
 
     `configure` may be overridden to split otherwise.
     """
@@ -307,9 +305,7 @@ class DataConfig:
     def configure(
         self, datasets: dict[str, Any], world_size: int, worker_handles: object = None, worker_node_ids: object = None
     ) -> list[dict[str, Any]]:
-        """Returns a list with one dict of shards for each rank. Each rank calls it. Override it to split in another
-        way.
-        """
+        """Returns a list with one dict of shards for each rank. Each rank calls it. Override it to split in another way."""
         ranks = [Facts(world_size=world_size, world_rank=rank) for rank in range(world_size)]
         return [
             {key: split(dataset, rank, equal=self.equal) if self.splits(key) else dataset for key, dataset in datasets.items()}
@@ -330,8 +326,8 @@ class DataConfig:
 class ValidationTaskConfig:
     """How one checkpoint is validated.
 
-    fn_kwargs: arguments of the function; they override those of the trainer. timeout_s: seconds after which the
-    validation is ended.
+    fn_kwargs: arguments of the function; they override those of the trainer. timeout_s: seconds after which the validation is
+    ended.
     """
 
     fn_kwargs: dict[str, Any] | None = None
@@ -352,9 +348,8 @@ class ValidationConfig:
 
     fn: `fn(checkpoint, **fn_kwargs)` returns metrics that are joined to the checkpoint's own.
     task_config: arguments and time limit of all validations.
-    ray_remote_kwargs: None runs `fn` in a process beside the driver. {"num_gpus": 1}, or other options of
-    `rtrain.remote`, run it on a node, in a run of its own. In local mode `fn` runs in the training process either
-    way.
+    ray_remote_kwargs: None runs `fn` in a process beside the driver. {"num_gpus": 1}, or other options of `rtrain.remote`, run
+    it on a node, in a run of its own. In local mode `fn` runs in the training process either way.
 
     The driver starts validations, one at a time. They wait while no driver follows the run.
     """
@@ -379,8 +374,8 @@ class ValidationConfig:
 class SyncConfig:
     """The settings of older scripts for copying files to the storage.
 
-    upload_dir: an older name of RunConfig(storage_path=). The others have no effect, since the agents upload
-    checkpoints while the loop runs. A message names each setting that differs from its default, once.
+    upload_dir: an older name of RunConfig(storage_path=). The others have no effect, since the agents upload checkpoints while
+    the loop runs. A message names each setting that differs from its default, once.
     """
 
     sync_period: float = 300
@@ -400,20 +395,18 @@ class SyncConfig:
 class RunConfig:
     """The settings of a run: name, storage, failures, checkpoints and others.
 
-    name: a run with the same name and storage_path resumes from the last checkpoint. Default: the first `fit()`
-    makes up a name, and every `fit()` of this object uses it.
+    name: a run with the same name and storage_path resumes from the last checkpoint. Default: the first `fit()` makes up a
+    name, and every `fit()` of this object uses it.
     storage_path: a path on every node, or s3://bucket/prefix. Default: the head stores the files.
-    storage_filesystem: a pyarrow or fsspec file system that storage_path lies on: a local one, or S3. The run gets
-    the endpoint, region and keys of S3, the keys as secrets. Any other file system that can be pickled stores the
-    files of checkpoints alone.
-    records_path: a path or URI for all other files of such a run. Default: on the head (local mode:
-    ~/rtrain_results).
+    storage_filesystem: a pyarrow or fsspec file system that storage_path lies on: a local one, or S3. The run gets the
+    endpoint, region and keys of S3, the keys as secrets. Any other file system that can be pickled stores the files of
+    checkpoints alone.
+    records_path: a path or URI for all other files of such a run. Default: on the head (local mode: ~/rtrain_results).
     worker_runtime_env: {"env_vars": {...}, "working_dir": path}.
-    secrets: names of variables, as "HF_TOKEN", that workers get with the values of this process. They are never
-    shown again.
+    secrets: names of variables, as "HF_TOKEN", that workers get with the values of this process. They are never shown again.
     log_to_file: True, a name, or (stdout, stderr).
-    tracking: {"tensorboard": True, "mlflow": True, "wandb": True} sends every report to these trackers too, to one
-    tracked run for all attempts.
+    tracking: {"tensorboard": True, "mlflow": True, "wandb": True} sends every report to these trackers too, to one tracked run
+    for all attempts.
     stop: {"metric": value} ends the run when it is reached, or a function `(run name, metrics) -> bool`.
     """
 
@@ -497,9 +490,7 @@ class RunConfig:
 
     @property
     def elsewhere(self) -> _elsewhere.Elsewhere | None:
-        """The place of checkpoint files on a file system that rtrain cannot write itself; None if rtrain writes
-        them.
-        """
+        """The place of checkpoint files on a file system that rtrain cannot write itself; None if rtrain writes them."""
         if _filesystems.is_carried(self.storage_filesystem):
             return None
         return _elsewhere.Elsewhere(self.storage_filesystem, str(self.storage_path))
