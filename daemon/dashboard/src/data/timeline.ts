@@ -10,7 +10,7 @@ export interface PlaceRow {
 
 export interface Bar {
   row: number;
-  lane: number;  // bars of one row that overlap lie in different lanes
+  subrow: number;  // bars of one row that overlap lie in different subrows
   from: number;  // in ms
   to: number;
   of: TimelineAttempt;
@@ -18,7 +18,7 @@ export interface Bar {
 
 export interface Timeline {
   rows: PlaceRow[];
-  lanes: number[];  // number of lanes by row, at least 1
+  subrows: number[];  // number of subrows by row, at least 1
   bars: Bar[];  // by row, then by begin
 }
 
@@ -40,13 +40,13 @@ function rowsOf(gpus: ReadonlyMap<string, number>, items: readonly TimelineAttem
 
 const keyOf = (node: string, gpu: number | null) => `${gpu ?? ""} ${node}`;
 
-// Places bars of one row into lanes: each into the first one that is free at its begin.
-function inLanes(bars: Bar[]): number {
+// Places bars of one row into subrows: each into the first one that is free at its begin.
+function inSubrows(bars: Bar[]): number {
   const ends: number[] = [];
   for (const bar of bars.sort((a, b) => a.from - b.from)) {
     const free = ends.findIndex((end) => end <= bar.from);
-    bar.lane = free < 0 ? ends.length : free;
-    ends[bar.lane] = bar.to;
+    bar.subrow = free < 0 ? ends.length : free;
+    ends[bar.subrow] = bar.to;
   }
   return Math.max(1, ends.length);
 }
@@ -63,11 +63,11 @@ export function timelineOf(gpus: ReadonlyMap<string, number>, items: readonly Ti
     for (const { node, gpus: held } of of.nodes)
       for (const gpu of held.length === 0 ? [null] : held) {
         const row = at.get(keyOf(node, gpu))!;
-        bars[row]!.push({ row, lane: 0, from, to, of });
+        bars[row]!.push({ row, subrow: 0, from, to, of });
       }
   }
-  const lanes = bars.map(inLanes);
-  return { rows, lanes, bars: bars.flat() };
+  const subrows = bars.map(inSubrows);
+  return { rows, subrows, bars: bars.flat() };
 }
 
 export interface Span {

@@ -15,13 +15,13 @@ export interface Layout {
 
 const axis_height = 22;
 const row_height = 15;
-const lane_least = 5;  // height in px of a lane of a row that has several
+const subrow_least = 5;  // height in px of a subrow of a row that has several
 const node_gap = 5;
 const label_shown = 26;  // a bar of this width in px has room for letters
 
 export function layoutOf(made: Timeline, span: Span, width: number): Layout {
   const tops: number[] = [];
-  const heights = made.lanes.map((lanes) => Math.max(row_height, lanes * lane_least));
+  const heights = made.subrows.map((subrows) => Math.max(row_height, subrows * subrow_least));
   let top = axis_height;
   made.rows.forEach((row, at) => {
     if (row.first && at > 0) top += node_gap;
@@ -39,9 +39,9 @@ export function timeAt(layout: Layout, x: number): number {
 }
 
 function boxOf(made: Timeline, layout: Layout, bar: Bar) {
-  const lane = layout.heights[bar.row]! / made.lanes[bar.row]!;
+  const subrow = layout.heights[bar.row]! / made.subrows[bar.row]!;
   const x = xOf(layout, bar.from);
-  return { x, y: layout.tops[bar.row]! + bar.lane * lane, width: Math.max(2, xOf(layout, bar.to) - x), height: Math.max(2, lane - 1) };
+  return { x, y: layout.tops[bar.row]! + bar.subrow * subrow, width: Math.max(2, xOf(layout, bar.to) - x), height: Math.max(2, subrow - 1) };
 }
 
 // Returns the index of the bar under the mouse; -1: none.
