@@ -1,4 +1,4 @@
-/* See become_user.h. libcap would be a dependency for four calls. */
+/* Changes the user of a process with system calls. libcap would be a dependency for four calls. */
 #define _GNU_SOURCE
 #include "daemon/agent/workers/become_user.h"
 
@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* An agent that lacks CAP_SETPCAP keeps its bounding set: no_new_privs holds without it. */
+/* Empties the capability bounding set. An agent without CAP_SETPCAP keeps it; no_new_privs holds without it. */
 static void empty_bounding_set(void) {
     for (int capability = 0; capability <= 63; ++capability)
         if (prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0) break; /* past the last one, or not allowed */
@@ -28,13 +28,14 @@ static int drop_capabilities(void) {
 
 static int change_user(uid_t uid, gid_t gid, int may_gain) {
     uid_t real, effective, saved;
-    if (!may_gain) empty_bounding_set(); /* while we are still who may */
+    if (!may_gain) empty_bounding_set(); /* before the change of user, which removes the right to do so */
     if (setresgid(gid, gid, gid) != 0 || setresuid(uid, uid, uid) != 0) return -1;
     if (getresuid(&real, &effective, &saved) != 0) return -1;
     errno = EPERM;
     if (real != uid || effective != uid || saved != uid) return -1;
-    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* nobody reads or traces it until it is its program */
-    syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL, 0, 0, 0); /* the agent's keys; no keyrings, no keys */
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* no process can read or trace it before its exec */
+    syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL, 0, 0, 0); /* gives up the agent's keys; fails without
+                                                                        keyrings, and then there are no keys */
     return 0;
 }
 

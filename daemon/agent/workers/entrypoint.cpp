@@ -1,4 +1,4 @@
-// Which commands a shell may replace itself by.
+// Finds the commands by which a shell may replace itself.
 #include "daemon/agent/workers/entrypoint.hpp"
 
 #include <fcntl.h>

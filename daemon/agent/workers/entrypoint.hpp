@@ -1,5 +1,5 @@
-// An entrypoint written as one string runs through `sh -c`. When it is one plain command, the shell is told to become
-// it, so that the worker's pid, its signals and the way it dies are the program's own and not a shell's.
+// An entrypoint written as one string runs through `sh -c`. If it is one plain command, `exec` is added, so that the
+// shell becomes the program. Then the worker's pid, its signals and its end are the program's own.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace rtrain::agent {
 
-// {"sh", "-c", "python train.py"} gives {"sh", "-c", "exec python train.py"}; everything else comes back as it is:
-// shell syntax, assignments in front, and words that no program in `path` (colon-separated) answers to, such as
+// Returns {"sh", "-c", "exec python train.py"} for {"sh", "-c", "python train.py"}. Returns all other commands
+// unchanged: shell syntax, leading assignments, and words that name no program in `path` (colon-separated), such as
 // builtins.
 std::vector<std::string> without_shell_layer(std::vector<std::string> entrypoint, const std::string& path);
 

@@ -1,4 +1,4 @@
-// The table of a worker's variables.
+// The table of a worker's environment variables.
 #include "daemon/agent/workers/environment.hpp"
 
 #include <algorithm>
@@ -30,7 +30,8 @@ std::string restarts(const Facts& f) {
     return text(f.launch.attempt.number - std::min(f.launch.attempt.number, std::uint32_t{1}));
 }
 
-// What a worker runs to read storage that is not mounted. Empty when this program was replaced since it started.
+// Returns the program that a worker runs to read storage that is not mounted. Empty if this program was replaced after
+// its start.
 std::string own_program(const Facts&) {
     std::error_code failed;
     const std::string path = std::filesystem::read_symlink("/proc/self/exe", failed).string();
@@ -41,7 +42,7 @@ std::string most_restarts(const Facts& f) {
     const std::int32_t most = f.job.failure.max_failures;
     return most < 0 ? "2147483647" : std::to_string(most);
 }
-// torchrun's rule is one thread when several workers share a node; we know what each was given.
+// Returns the number of threads: the worker's CPUs. torchrun uses one thread if several workers share a node.
 std::string threads(const Facts& f) {
     const std::int64_t whole = f.worker.cpu_ticks / Amount::per_unit;
     return text(static_cast<std::uint64_t>(std::max<std::int64_t>(whole, 1)));
@@ -60,10 +61,11 @@ std::vector<std::string> names_of(const std::map<std::string, std::string>& vari
     return names;
 }
 
-// The user may override those above the line, never those below it: they are what makes the attempt one.
+// Variables that the user may override. The variables after this table cannot be overridden, since the attempt depends
+// on them.
 const Variable defaults[] = {
     {"OMP_NUM_THREADS", threads},
-    {"ACCELERATE_USE_CPU",  // without it Accelerate takes each rank on a CPU for the only one
+    {"ACCELERATE_USE_CPU",  // without it, Accelerate treats each rank on a CPU as the only one
      [](const Facts& f) { return f.worker.gpus.empty() ? std::string("true") : std::string(); }},
     {"PYTHONUNBUFFERED", [](const Facts&) { return std::string("1"); }},
     {"GLOO_SOCKET_IFNAME", [](const Facts& f) { return f.place.interface; }},
@@ -112,7 +114,7 @@ const Variable fixed[] = {
     {"RTRAIN_CODE_LIST", [](const Facts& f) { return f.place.code_list; }},
     {"RTRAIN_DEVICES", [](const Facts& f) { return own_devices(f.launch, f.worker); }},
     {"RTRAIN_TRACKING", [](const Facts& f) { return comma_list(f.job.tracking); }},
-    // Runs that this worker submits inherit these variables, and its code: runtime/python reads them.
+    // Runs that this worker submits inherit these variables and its code. runtime/python reads them.
     {"RTRAIN_ENV_NAMES", [](const Facts& f) { return comma_list(names_of(f.job.env)); }},
     {"RTRAIN_SECRET_NAMES", [](const Facts& f) { return comma_list(f.job.secrets); }},
     {"RTRAIN_CODE_SHA256", [](const Facts& f) { return f.prepare.code_sha256; }},
@@ -183,7 +185,8 @@ std::string attempt_text(const Prepare& prepare, std::uint32_t number) {
 
 namespace {
 
-// The workers whose devices `worker` sees: all of the node where each has one whole device, else itself alone.
+// Returns the workers whose devices `worker` sees: all of the node if each has one whole device, otherwise itself
+// alone.
 std::vector<LaunchWorker> shown_workers(const Launch& launch, const LaunchWorker& worker) {
     const auto one_whole = [](const LaunchWorker& launched) {
         return launched.gpus.size() == 1 && (launched.gpu_ticks.empty() || launched.gpu_ticks[0] == Amount::per_unit);
@@ -196,7 +199,7 @@ std::vector<LaunchWorker> shown_workers(const Launch& launch, const LaunchWorker
     return shown;
 }
 
-// A worker's own devices, as their places among the visible ones.
+// Returns a worker's own devices, as their places among the visible ones.
 std::string own_devices(const Launch& launch, const LaunchWorker& worker) {
     std::string list;
     std::size_t place = 0;
@@ -237,7 +240,7 @@ Environment worker_environment(const Prepare& prepare, const Launch& launch, con
     if (any_gpu)
         all["CUDA_VISIBLE_DEVICES"] = visible_devices(launch, worker, place.devices);
     else if (!job.env.contains("CUDA_VISIBLE_DEVICES"))
-        all["CUDA_VISIBLE_DEVICES"] = "";  // no device was given: none is seen
+        all["CUDA_VISIBLE_DEVICES"] = "";  // without an assigned device, none is visible
     return all;
 }
 

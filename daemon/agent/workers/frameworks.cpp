@@ -1,4 +1,4 @@
-// The variables of other frameworks.
+// The environment variables of other frameworks.
 #include "daemon/agent/workers/frameworks.hpp"
 
 #include <cstdint>
@@ -12,9 +12,9 @@ namespace {
 
 using namespace protocol;
 
-// TensorFlow wants a port of each worker, known to all before any starts. They lie between the rendezvous ports and the
-// ephemeral ones; 64 to a node and attempt, by the master port, so that attempts side by side differ. A port that is
-// taken all the same is an address in use before the first report: the attempt is tried again.
+// TensorFlow needs a port for each worker, known to all before any starts. The ports lie between the rendezvous ports
+// and the ephemeral ones: 64 for a node and attempt, by the master port, so that concurrent attempts differ. If a port
+// is in use, the worker fails before the first report, and the attempt is tried again.
 constexpr std::uint32_t first_port = 30'000, ports_per_node = 64, attempts_apart = 43;
 
 std::uint32_t port_of(std::uint16_t master_port, std::size_t place_at_address) {
@@ -29,7 +29,7 @@ std::string address_of(const PeerNode& node, std::uint32_t port) {
 
 std::string tf_config(const Prepare& prepare, const Launch& launch, const LaunchWorker& worker) {
     std::vector<std::string> addresses(prepare.world_size);
-    std::map<std::string, std::size_t> taken;  // by address: several agents of one machine share it
+    std::map<std::string, std::size_t> taken;  // by address, since several agents may share a machine
     for (const PeerNode& node : prepare.nodes)
         for (const std::uint32_t rank : node.ranks)
             if (rank < addresses.size())

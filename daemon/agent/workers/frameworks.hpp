@@ -1,4 +1,4 @@
-// What TensorFlow and XGBoost look for in a worker's environment, for jobs whose backend names one of them. Pure.
+// The variables that TensorFlow and XGBoost read in a worker, for jobs whose backend names one of them. Pure.
 #pragma once
 
 #include <map>
@@ -9,8 +9,8 @@
 
 namespace rtrain::agent {
 
-// tensorflow: TF_CONFIG with every worker's address. xgboost: the address at which rank 0 starts the tracker. Else
-// nothing.
+// Returns TF_CONFIG with every worker's address for tensorflow, and the address at which rank 0 starts the tracker for
+// xgboost. Empty for other backends.
 std::map<std::string, std::string> framework_environment(const protocol::Prepare& prepare,
                                                          const protocol::Launch& launch,
                                                          const protocol::LaunchWorker& worker, const spec::Job& job);

@@ -1,4 +1,4 @@
-// Children of the agent: shims. The agent never waits for them; it watches descriptors.
+// Starts shims, which are children of the agent. The agent watches their descriptors and never blocks on them.
 #include "daemon/agent/workers/launcher.hpp"
 
 #include <dirent.h>
@@ -25,7 +25,7 @@
 namespace rtrain::agent {
 namespace {
 
-constexpr int ready_descriptor = 3, variables_descriptor = 4;  // of the shim
+constexpr int ready_descriptor = 3, variables_descriptor = 4;  // descriptors of the shim
 
 int pidfd_open(pid_t pid) { return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)); }
 void pidfd_kill(int pidfd) { ::syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, nullptr, 0); }
@@ -35,7 +35,7 @@ std::int64_t number(const std::map<std::string, std::string>& values, const char
     return entry == values.end() ? 0 : std::strtoll(entry->second.c_str(), nullptr, 10);
 }
 
-// The process that a worker's `started` file names under `pid_name`, as it was at its start.
+// Returns the process under `pid_name` in a worker's `started` file, with its start time.
 ProcessId process_in(const std::map<std::string, std::string>& started, const char* pid_name, const char* start_name) {
     return {.pid = number(started, pid_name), .start = static_cast<std::uint64_t>(number(started, start_name))};
 }
@@ -47,8 +47,8 @@ bool worker_still_runs(const std::map<std::string, std::string>& started) {
     return worker.start != 0 && process_of(worker.pid) == worker;
 }
 
-// Pids are given again, in a container that was restarted even the same ones. Shims of an agent before this did not say
-// when they began.
+// Returns true if the pid in the file still belongs to the shim. Pids are reused, in a restarted container even the
+// same ones. Shims of older agents did not record their start times.
 bool shim_is_meant(const std::map<std::string, std::string>& started) {
     const ProcessId shim = process_in(started, "shim", "shim_start_time");
     return shim.start == 0 ? worker_still_runs(started) : process_of(shim.pid) == shim;
@@ -60,7 +60,7 @@ std::int64_t wall_us() {
     return std::int64_t{now.tv_sec} * 1'000'000 + now.tv_nsec / 1'000;
 }
 
-struct Pointers {  // for exec: stays valid as long as the texts do
+struct Pointers {  // pointers for exec; valid as long as the texts
     std::vector<std::string> texts;
     std::vector<char*> pointers;
     void close() {
@@ -95,11 +95,12 @@ Pointers arguments_of(const WorkerStart& w) {
     return out;
 }
 
-struct Handed {  // descriptors for the shim, above those that they become there
+struct Handed {  // descriptors for the shim, numbered above their final places
     int ready = -1, variables = -1;
 };
 
-// The shim's pid, or -errno. It gets nothing of ours but the two, and no environment: it is root where the agent is.
+// Starts the shim. Returns its pid, or -errno. It inherits only the two descriptors and no environment, since it runs
+// as root if the agent does.
 pid_t spawn_shim(const std::string& program, const WorkerStart& worker, const Handed& handed) {
     posix_spawn_file_actions_t actions;
     ::posix_spawn_file_actions_init(&actions);
@@ -115,7 +116,7 @@ pid_t spawn_shim(const std::string& program, const WorkerStart& worker, const Ha
     return error == 0 ? pid : -error;
 }
 
-// The shim found that it could not tell of the worker's end, and did not begin.
+// Returns the cause of a worker whose shim could not prepare the record of its end, and so did not start it.
 ExitCause not_begun(const WorkerStart& worker, int error) {
     const bool full = error == ENOSPC || error == EDQUOT;
     return {.exit_code = 126,
@@ -152,7 +153,7 @@ void write_place(const WorkerStart& worker) {
 struct Launcher::Child {
     WorkerStart worker;
     pid_t shim = -1;
-    bool ours = true;  // a child of this process: to be reaped
+    bool ours = true;  // a child of this process, which must reap it
     int pidfd = -1, ready = -1;
     std::int64_t pid = 0;
     ~Child() {
@@ -193,7 +194,7 @@ void Launcher::start(const WorkerStart& worker) {
     write_place(worker);
     auto child = std::make_unique<Child>();
     child->worker = worker;
-    child->worker.environment.clear();  // secrets: not kept in memory for the life of the worker
+    child->worker.environment.clear();  // contains secrets, which are not kept in memory during the worker's life
     child->ready = ends[0];
     child->shim = handed.ready < 0 || handed.variables < 0 ? -EMFILE : spawn_shim(shim_, worker, handed);
     for (const int descriptor : {handed.ready, handed.variables, variables, ends[1]})
@@ -215,7 +216,7 @@ void Launcher::watch_start(const Name& name) {
         const bool started = ::read(child.ready, &byte, 1) == 1;
         loop_.unwatch(child.ready);
         ::close(std::exchange(child.ready, -1));
-        if (!started) return;  // its end says why
+        if (!started) return;  // the record of its end has the reason
         child.pid = number(read_values(child.worker.directory + "/started"), "pid");
         events_.started(name.first, name.second, child.pid);
     });
@@ -230,7 +231,7 @@ void Launcher::watch_end(const Name& name) {
 void Launcher::over(const Name& name) {
     const auto entry = children_.find(name);
     if (entry == children_.end()) return;
-    if (entry->second->ready >= 0) {  // both descriptors became ready: the start comes first
+    if (entry->second->ready >= 0) {  // if both descriptors became ready, the start is handled first
         Child& child = *entry->second;
         char byte = 0;
         const bool started = ::read(child.ready, &byte, 1) == 1;
@@ -252,7 +253,7 @@ void Launcher::over(const Name& name) {
     if (started.empty() && reaped && WIFEXITED(status) && WEXITSTATUS(status) != 0)
         return events_.ended(name.first, name.second, not_begun(child->worker, WEXITSTATUS(status)), wall_us());
     if (worker_still_runs(started))
-        ::kill(static_cast<pid_t>(-number(started, "pid")), SIGKILL);  // its group goes with it
+        ::kill(static_cast<pid_t>(-number(started, "pid")), SIGKILL);  // kills its process group too
     const ExitCause cause{.signal = SIGKILL, .detail = "its shim (the worker's parent process) was killed"};
     events_.ended(name.first, name.second, cause, wall_us());
 }
@@ -328,7 +329,7 @@ void Launcher::kill(AttemptKey attempt, std::uint32_t rank, Kill what) {
     if (worker_still_runs(started))
         ::kill(static_cast<pid_t>(-pid), SIGKILL);
     else if (started.empty() && entry->second->pidfd >= 0)
-        pidfd_kill(entry->second->pidfd);  // the worker's pid is not known; the worker dies with its shim
+        pidfd_kill(entry->second->pidfd);  // the worker's pid is unknown; the worker dies with its shim
     for (const std::int64_t process : below) ::kill(static_cast<pid_t>(process), SIGKILL);
 }
 
@@ -389,7 +390,8 @@ ExitCause cause_of_exit(const std::map<std::string, std::string>& values, const 
 
 namespace {
 
-// A shim, and a worker that is not its program yet, have no environment: their arguments tell.
+// Returns true if the process carries both entries. A shim, and a worker before exec, have no environment, so their
+// arguments are read.
 bool carries(const std::string& process, const std::string& attempt_entry, const std::string& node_entry) {
     const auto environment = read_whole(process + "/environ");
     if (environment && has_entry(*environment, attempt_entry) && has_entry(*environment, node_entry)) return true;

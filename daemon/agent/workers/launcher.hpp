@@ -21,22 +21,22 @@ namespace rtrain::agent {
 struct WorkerUser {  // uid -1: the agent's own
     std::int64_t uid = -1, gid = -1;
     std::string name = "-", home{};
-    std::vector<std::int64_t> groups{};  // all of the user's, as `UserRights` wears them
+    std::vector<std::int64_t> groups{};  // all groups of the user, as `UserRights` sets them
     bool operator==(const WorkerUser&) const = default;
 };
-// HOME, USER and LOGNAME of a process that runs as the user; none for the agent's own.
+// Returns HOME, USER and LOGNAME of a process that runs as the user; empty for the agent's own user.
 std::map<std::string, std::string> user_variables(const WorkerUser& user);
 
 struct WorkerStart {
     AttemptKey attempt;
     std::uint32_t rank = 0;
-    std::string directory, out, err, cwd;  // all exist but the files
+    std::string directory, out, err, cwd;  // all except the files must exist
     WorkerUser user{};
-    std::int64_t wait_ms = 0;  // before it becomes its program
+    std::int64_t wait_ms = 0;  // wait before it becomes its program
     std::vector<std::string> program;
     std::map<std::string, std::string> environment;
-    bool allow_setuid = false;           // its programs may gain rights
-    std::string cgroup{}, processors{};  // "0-3,8"; empty: where the agent runs
+    bool allow_setuid = false;           // its programs may gain privileges
+    std::string cgroup{}, processors{};  // "0-3,8"; empty: the agent's own
 };
 struct WorkerEvents {
     std::function<void(AttemptKey, std::uint32_t rank, std::int64_t pid)> started;
@@ -47,22 +47,23 @@ struct WorkerEvents {
 
 class Launcher {
   public:
-    // `shim`: the program that knows the verb __shim; usually /proc/self/exe.
+    // `shim` is a program with the verb __shim, usually /proc/self/exe.
     Launcher(net::Loop& loop, std::string shim, WorkerEvents events);
     ~Launcher();
     void start(const WorkerStart& worker);
-    // The pid, when it was started at all; its end is told through `ended` (soon, when it is over already).
+    // Adopts a worker of an earlier agent. Returns its pid if it was started. `ended` is called at its end, or soon if
+    // it has already ended.
     std::optional<std::int64_t> adopt(AttemptKey attempt, std::uint32_t rank, const std::string& directory,
                                       const std::string& err);
-    // A worker that was started without a shim: its `started` names the process `sentinel`, which lives until its end
-    // is written.
+    // Watches a worker that was started without a shim. Its `started` file names the process `sentinel`, which lives
+    // until the worker's end is recorded.
     void watch_forked(const WorkerStart& worker, pid_t sentinel);
     // Sends SIGTERM to the worker's main process, or to the process below it that the signal is for (stop_targets.hpp).
     void stop(AttemptKey attempt, std::uint32_t rank, const std::optional<ProcessId>& holder);
-    // Kills the worker's process group; `descendants`: also processes below the worker that have left the group.
+    // Kills the worker's process group. `descendants`: also processes below the worker that have left the group.
     enum class Kill { group, descendants };
     void kill(AttemptKey attempt, std::uint32_t rank, Kill what = Kill::group);
-    void look_at_memory(std::int64_t now_ms) { memory_.look(now_ms); }  // with each heartbeat
+    void look_at_memory(std::int64_t now_ms) { memory_.look(now_ms); }  // called with each heartbeat
 
   private:
     struct Child;
@@ -81,21 +82,21 @@ class Launcher {
     MemoryKills memory_;
 };
 
-// The file `place` in the worker's directory, for the shim or keeper. Without it the worker runs where the agent runs.
+// Writes the file `place` in the worker's directory, for the shim or keeper. Without it the worker runs on the agent's
+// processors and in its cgroup.
 void write_place(const WorkerStart& worker);
 // An environment in memory that nobody can change any more, to be handed over; -errno when there is none.
 int sealed_environment(const std::map<std::string, std::string>& environment);
-// What the shim's `exit` file says, with the last lines of stderr.
+// Returns the cause in the shim's `exit` file, with the last lines of stderr.
 ExitCause cause_of_exit(const std::map<std::string, std::string>& values, const std::vector<std::string>& program,
                         const std::string& err_file);
 std::string last_line(const std::string& file);
 std::string end_of(const std::string& file, std::size_t most);
 bool has_address_in_use(const std::string& err_file);
-// Whether `entry` is one of the NUL-ended entries of a process's environment or command line, as /proc tells them.
+// Returns true if `entry` is one of the NUL-terminated entries of an environment or command line from /proc.
 bool has_entry(const std::string& environment, const std::string& entry);
 // Ends processes that carry RTRAIN_ATTEMPT=<attempt> and RTRAIN_NODE=<node> in their environment, or as a shim's
-// arguments; how many there were.
-// The node is asked for because two agents of one cluster may share a machine.
+// arguments. Returns their number. The node is compared because two agents of one cluster may share a machine.
 std::size_t kill_strays(const std::string& attempt_text, const std::string& node);
 
 }  // namespace rtrain::agent

@@ -1,4 +1,4 @@
-// See rank_memory.hpp. /proc/PID/status and smaps_rollup: Documentation/filesystems/proc.rst of the kernel.
+// Reads /proc/PID/status and smaps_rollup: Documentation/filesystems/proc.rst of the kernel.
 #include "daemon/agent/workers/rank_memory.hpp"
 
 #include <unistd.h>
@@ -15,13 +15,13 @@
 namespace rtrain::agent {
 namespace {
 
-constexpr std::size_t command_most = 60;  // characters of a command that are shown
+constexpr std::size_t command_most = 60;  // number of shown characters of a command
 constexpr std::size_t largest_most = 3;
-constexpr std::int64_t pause_for_cost = 20;  // so many times what the last exact amount took
+constexpr std::int64_t pause_for_cost = 20;  // pause, as a multiple of the duration of the last exact measurement
 
 std::string file_of(std::int64_t pid, const char* name) { return "/proc/" + std::to_string(pid) + "/" + name; }
 
-// The bytes of lines such as "RssAnon:  290 kB", summed; nullopt: none of them is there.
+// Returns the sum of lines such as "RssAnon:  290 kB"; nullopt if there are none.
 std::optional<std::int64_t> sum_of(const std::string& text, std::initializer_list<const char*> names) {
     std::optional<std::int64_t> sum;
     for (const std::string name : names) {
@@ -38,7 +38,8 @@ std::int64_t bound_of(std::int64_t pid) {
     return status ? sum_of(*status, {"RssAnon", "RssShmem", "VmSwap"}).value_or(0) : 0;
 }
 
-// Kernels before 5.4 do not tell files and memory apart: what is private and written is memory there.
+// Returns a process's share of memory. Kernels before 5.4 do not separate files and memory; there private dirty pages
+// count as memory.
 std::int64_t share_of(std::int64_t pid) {
     const auto rollup = read_whole(file_of(pid, "smaps_rollup"));
     if (!rollup || rollup->empty()) return bound_of(pid);
@@ -47,7 +48,7 @@ std::int64_t share_of(std::int64_t pid) {
     return sum_of(*rollup, {"Pss_Anon", "Pss_Shmem", "SwapPss"}).value_or(0);
 }
 
-// "python train.py --lr 1": the program without its folder, and its arguments.
+// Returns a text such as "python train.py --lr 1": the program without its folder, and its arguments.
 std::string command_of(std::int64_t pid) {
     auto text = read_whole(file_of(pid, "cmdline"));
     if (!text || text->empty()) return "process " + std::to_string(pid);
@@ -99,7 +100,7 @@ RankMemory memory_of(const std::vector<std::int64_t>& processes, std::int64_t li
 RankMemory MeasuredRank::look(std::int64_t limit, std::int64_t now_ms) {
     const std::int64_t bound = memory_bound(processes);
     if (bound <= limit) return {.bytes = bound};
-    // Growth of the bound is growth of the amount, except where a process writes on pages that it shares.
+    // The exact amount grows at most as fast as the bound, unless a process writes to pages that it shares.
     const bool may_be_above = bound - bound_then_ > limit - exact_bytes_;
     if (now_ms < exact_again_ms_ && !may_be_above) return {.bytes = exact_bytes_};
     const auto from = std::chrono::steady_clock::now();

@@ -1,4 +1,4 @@
-/* The shim of one worker; see shim.h. Plain C and system calls: it lives as long as its worker and must stay small. */
+/* The shim of one worker. Plain C and system calls: it lives as long as its worker and must stay small. */
 #define _GNU_SOURCE
 #include "daemon/agent/workers/shim.h"
 
@@ -33,16 +33,16 @@ static int become(const struct request* r) {
     return become_user(r->uid, r->gid, r->may_gain);
 }
 
-/* In the child: becomes the worker, or says through `failed` why not. */
+/* Runs in the child: becomes the worker, or writes the error to `failed`. */
 static void run_worker(const struct request* r, pid_t shim, int failed) {
     setsid();
     int in = open("/dev/null", O_RDONLY);
     int out = open(r->out, O_WRONLY | O_CREAT | O_APPEND, 0640);
     int err = open(r->err, O_WRONLY | O_CREAT | O_APPEND, 0640);
     int ok = in >= 0 && out >= 0 && err >= 0 && dup2(in, 0) == 0 && dup2(out, 1) == 1 && dup2(err, 2) == 2;
-    give_place(0, r->dir); /* while we are still who may */
+    give_place(0, r->dir); /* before the change of user, which removes the right to do so */
     ok = ok && become(r) == 0 && chdir(r->cwd) == 0 && take_variables(VARIABLES) == 0;
-    const int refused = errno;        /* what follows has errors of its own */
+    const int refused = errno;        /* the calls below set errno too */
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* after the change of user, which clears it */
     if (getppid() != shim) _exit(1);
     sigset_t none;
@@ -50,7 +50,9 @@ static void run_worker(const struct request* r, pid_t shim, int failed) {
     for (int signal_number = 1; signal_number < NSIG; ++signal_number) signal(signal_number, SIG_DFL);
     sigprocmask(SIG_SETMASK, &none, NULL);
     int error = 0;
-    if (ok && write(failed, &error, sizeof error) != sizeof error) _exit(126); /* it can be signalled from here on */
+    if (ok && write(failed, &error, sizeof error) != sizeof error)
+        _exit(126); /* the worker can be signalled from
+                       here on */
     const struct timespec wait = {.tv_sec = r->wait_ms / 1000, .tv_nsec = r->wait_ms % 1000 * 1000000};
     nanosleep(&wait, NULL);
     if (failed != 3 && dup2(failed, 3) == 3) failed = 3;
@@ -62,7 +64,7 @@ static void run_worker(const struct request* r, pid_t shim, int failed) {
     _exit(127);
 }
 
-/* What the worker left behind: its group, and what escaped from it and came to us as its subreaper. */
+/* Kills the processes that the worker left: its group, and the orphans that this process adopted as their subreaper. */
 static void end_leftovers(pid_t worker) {
     kill(-worker, SIGKILL);
     char path[64], text[4096];
@@ -91,13 +93,14 @@ static void end_leftovers(pid_t worker) {
 static int watch(const struct request* r, pid_t worker, int failed) {
     int error = 0;
     if (read(failed, &error, sizeof error) == sizeof error && error == 0) {
-        write_started(r->dir, worker, getpid()); /* before its exec: a stop must find it, also while it waits */
-        if (read(failed, &error, sizeof error) != sizeof error) error = 0; /* closed by exec: it runs */
+        write_started(r->dir, worker, getpid()); /* before its exec, so that a stop finds the worker also while it
+                                                    waits */
+        if (read(failed, &error, sizeof error) != sizeof error) error = 0; /* exec closed the pipe: the worker runs */
     }
     close(failed);
-    if (!error && write(READY, "+", 1) != 1) errno = 0; /* the agent is gone: the files tell */
+    if (!error && write(READY, "+", 1) != 1) errno = 0; /* the agent has ended; the files have the result */
     siginfo_t seen;
-    for (;;) { /* reaps strangers that came to us; the worker stays a zombie until its group is ended */
+    for (;;) { /* reaps adopted processes; the worker stays a zombie until its group is ended */
         memset(&seen, 0, sizeof seen);
         if (waitid(P_ALL, 0, &seen, WEXITED | WNOWAIT) != 0) {
             if (errno == EINTR) continue;
@@ -144,7 +147,7 @@ int shim_main(int argc, char** argv) {
     }
     sigset_t all;
     sigfillset(&all);
-    sigprocmask(SIG_SETMASK, &all, NULL); /* a signal to the agent's group must not end us: nothing but SIGKILL does */
+    sigprocmask(SIG_SETMASK, &all, NULL); /* signals to the agent's group do not end the shim; only SIGKILL does */
     setsid();
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     prctl(PR_SET_NAME, "rtrain-shim");
@@ -152,7 +155,9 @@ int shim_main(int argc, char** argv) {
     fcntl(VARIABLES, F_SETFD, FD_CLOEXEC);
     int unwritable = reserve_file(r.dir, "exit");
     if (!unwritable) unwritable = reserve_file(r.dir, "started");
-    if (unwritable) return unwritable; /* the agent, our parent, reads it: no worker without a word of its end */
+    if (unwritable)
+        return unwritable; /* without a file for its end, no worker is started; the agent, the parent,
+                              reads the status */
     int failed[2];
     const pid_t self = getpid();
     pid_t worker = -1;
@@ -164,6 +169,6 @@ int shim_main(int argc, char** argv) {
         return 1;
     }
     close(failed[1]);
-    close(VARIABLES); /* secrets: nothing of them stays with us */
+    close(VARIABLES); /* contains secrets, which the shim must not keep */
     return watch(&r, worker, failed[0]);
 }

@@ -1,6 +1,6 @@
-// See stacks.hpp. A worker may be a shell around its program, so the rank's processes are found by their environment;
-// of those that catch the signal the uppermost are asked: their forks share the handler, and would write over each
-// other.
+// Requests stacks of a rank. A worker may be a shell around its program, so the rank's processes are found by their
+// environment. The uppermost process that catches the signal gets it. Its forks share the handler, and would overwrite
+// each other's output.
 #include "daemon/agent/workers/stacks.hpp"
 
 #include <dirent.h>
@@ -28,7 +28,7 @@ bool is_of(const StackTarget& target, const std::string& pid) {
            has_entry(*environment, "RANK=" + std::to_string(target.rank));
 }
 
-// A number of /proc/PID/status; 0 when there is none.
+// Returns a number of /proc/PID/status; 0 if it is missing.
 std::uint64_t number_of(const std::string& status, const std::string& name, int base) {
     const auto at = status.find("\n" + name + ":");
     return at == std::string::npos ? 0 : std::strtoull(status.c_str() + at + name.size() + 2, nullptr, base);
@@ -36,7 +36,8 @@ std::uint64_t number_of(const std::string& status, const std::string& name, int 
 
 bool catches_it(const std::string& status) { return (number_of(status, "SigCgt", 16) >> (stack_signal - 1) & 1) != 0; }
 
-// The process is held while it is looked at once more, so that no other one gets the signal under its number.
+// Sends the signal. Holds the process by a pidfd while it is checked again, so that no process with a reused pid gets
+// the signal.
 bool signalled(const StackTarget& target, pid_t pid) {
     const int process = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
     if (process < 0) return false;
@@ -47,7 +48,7 @@ bool signalled(const StackTarget& target, pid_t pid) {
     return sent;
 }
 
-// Those that can answer, with their parents.
+// Returns the processes that catch the signal, with their parents.
 std::map<pid_t, pid_t> answering(const StackTarget& target) {
     std::map<pid_t, pid_t> pids;
     DIR* processes = ::opendir("/proc");

@@ -33,7 +33,8 @@ void add(ProcessTable& table, std::int64_t pid) {
     if (auto facts = facts_of(pid)) table.insert_or_assign(pid, std::move(*facts));
 }
 
-// Reads the main process, the ancestors of the holder, and what shells below the main process have started.
+// Reads the main process, the ancestors of the holder, and the processes that shells below the main process have
+// started.
 ProcessTable read_table(const ProcessId& main, const std::optional<ProcessId>& holder) {
     ProcessTable table;
     add(table, main.pid);
@@ -56,7 +57,7 @@ ProcessTable read_table(const ProcessId& main, const std::optional<ProcessId>& h
 }
 
 // Holds the processes of `line` one after the other, from the main process down, and signals the last one. While a
-// parent is held and has not ended, its number is its own: so a child that names this number is its child.
+// parent is held and has not ended, its pid cannot be reused, so a process with this parent pid is its child.
 bool signalled(const ProcessTable& table, const std::vector<std::int64_t>& line) {
     Descriptor parent;
     for (const std::int64_t pid : line) {

@@ -1,4 +1,4 @@
-// SIGTERM to a rank, for the process that its program expects to get it: machine/stop_targets.hpp says which.
+// Sends SIGTERM to the process of a rank that expects it. machine/stop_targets.hpp chooses that process.
 #pragma once
 
 #include <optional>
@@ -7,9 +7,9 @@
 
 namespace rtrain::agent {
 
-// Sends SIGTERM to the targets. Each process is held by a pidfd before it is compared with what was decided, and its
-// parents up to `main` are held with it: no process outside of the rank gets the signal under a number that was given
-// again. Does nothing where `main` has ended. `holder`: the process that holds the rank's place.
+// Sends SIGTERM to the targets. Holds each process, and its parents up to `main`, by a pidfd before it is compared with
+// the decision. So no process with a reused pid gets the signal. Does nothing if `main` has ended. `holder`: the
+// process that holds the rank's place.
 void send_stop_signal(const ProcessId& main, const std::optional<ProcessId>& holder);
 
 }  // namespace rtrain::agent

@@ -1,5 +1,5 @@
-// A root agent acts with the rights of the job's user wherever that user can write: a link, or a name that is exchanged
-// while the agent looks, then leads nowhere that the user could not have read or written himself.
+// A root agent uses the rights of the job's user wherever that user can write. A link, or a name that is exchanged
+// meanwhile, then leads only to files that the user could access anyway.
 #pragma once
 
 #include <sys/types.h>
@@ -27,7 +27,7 @@ class UserRights {
         explicit Worn(const UserRights& rights);
     };
 
-    // A regular file that the user may read. Links are followed, with the user's rights.
+    // Opens a regular file that the user may read. Links are followed, with the user's rights.
     Result<storage::Descriptor> open_file(const std::string& path) const;
 
   private:

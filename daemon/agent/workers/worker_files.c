@@ -1,4 +1,4 @@
-/* See worker_files.h. Plain C and system calls: who calls this may be root, and outlives the agent. */
+/* Files of a worker's directory. Plain C and system calls, since the caller may be root, and outlives the agent. */
 #define _GNU_SOURCE
 #include "daemon/agent/workers/worker_files.h"
 
@@ -27,7 +27,7 @@ int reserve_file(const char* dir, const char* name) {
     name_file(aside, sizeof aside, dir, name);
     int file = open(aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (file < 0) return errno;
-    errno = ENOSPC; /* what a short write means */
+    errno = ENOSPC; /* a short write means a full disk */
     int error = write(file, room, sizeof room) == sizeof room ? 0 : errno;
     close(file);
     return error;
@@ -54,7 +54,7 @@ static unsigned long long start_time(pid_t pid) {
     close(file);
     if (got <= 0) return 0;
     text[got] = 0;
-    char* at = strrchr(text, ')'); /* the name may hold anything; the state is field 3 */
+    char* at = strrchr(text, ')'); /* the name may contain any character; the state is field 3 */
     for (int field = 2; at && field < 22; ++field) at = strchr(at + 1, ' ');
     return at ? strtoull(at + 1, NULL, 10) : 0;
 }
@@ -92,8 +92,10 @@ void write_exit(const char* dir, const struct worker_end* end) {
     write_file(dir, "exit", text);
 }
 
-/* `place` in the worker's directory, if it is there: "cgroup DIRECTORY" and "processors 0-3,8", one a line. Both are
- * wishes: a worker that cannot have them runs without. */
+/*
+ * Applies `place` in the worker's directory, if it exists: lines "cgroup DIRECTORY" and "processors 0-3,8". If one of
+ * them fails, the worker runs without it.
+ */
 static void take_processors(pid_t pid, const char* list) {
     cpu_set_t processors;
     CPU_ZERO(&processors);
@@ -115,7 +117,7 @@ static void enter_cgroup(pid_t pid, const char* group) {
     int file = open(path, O_WRONLY | O_CLOEXEC);
     if (file < 0) return;
     const int length = snprintf(text, sizeof text, "%d", (int)pid);
-    if (write(file, text, (size_t)length) != length) errno = 0; /* it runs where the agent runs */
+    if (write(file, text, (size_t)length) != length) errno = 0; /* on an error it runs in the agent's group */
     close(file);
 }
 

@@ -13,16 +13,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// 12 of "python3.12"; -1: it is no such name.
+// Returns 12 for "python3.12"; -1 for another kind of name.
 int minor_version(std::string_view name) {
     constexpr std::string_view before = "python3";
     if (!name.starts_with(before)) return -1;
     name.remove_prefix(before.size());
-    if (name.empty()) return 0;  // Debian's own packages, of any Python 3
+    if (name.empty()) return 0;  // Debian's own packages, for any Python 3
     int minor = -1;
     const char* const end = name.data() + name.size();
     const auto read = std::from_chars(name.data() + 1, end, minor);
-    const bool whole = name.front() == '.' && (read.ptr == end || *read.ptr == 't');  // "t": without the lock
+    const bool whole = name.front() == '.' && (read.ptr == end || *read.ptr == 't');  // "t": without the global lock
     return read.ec == std::errc() && whole ? minor : -1;
 }
 
