@@ -30,8 +30,8 @@ SharedReports::Ring* SharedReports::find(AttemptKey attempt, std::uint32_t rank,
     return ring != of->rings.end() && ring->second.present ? &ring->second : nullptr;
 }
 
-// A rank that comes or goes in the middle of a report may have notified another way: until the next answer to all
-// ranks, each rank notifies the agent.
+// Records that a rank uses its ring. Until the next answer to all ranks, each rank notifies the agent, since ranks may
+// differ in how they notify during a report.
 void SharedReports::taken(AttemptKey attempt, std::uint32_t rank) {
     const auto entry = attempts_.find(attempt);
     if (entry == attempts_.end()) return;
@@ -64,7 +64,7 @@ void SharedReports::notice(AttemptKey attempt, std::uint32_t rank) {
     of->news = true;
 }
 
-// The same answer for all that there are: from the next report on they know who has come.
+// Writes the same answer for all present ranks. From the next report on they know which ranks are present.
 void SharedReports::write_answers(OfAttempt& of) {
     const std::uint64_t index = of.answers.begin()->second;
     const bool same =

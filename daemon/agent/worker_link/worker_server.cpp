@@ -1,4 +1,4 @@
-// Sessions of workers. A frame's length is read and written by the socket; here are bodies.
+// Connections of workers. The socket reads and writes the length of a frame; this file handles the bodies.
 #include "daemon/agent/worker_link/worker_server.hpp"
 
 #include <sys/stat.h>
@@ -15,11 +15,12 @@ namespace rtrain::agent {
 namespace {
 
 constexpr std::int64_t beat_every_ms = 200;
-constexpr std::size_t frame_prefix = 4;  // encode() gives whole frames; the socket adds the length itself
+constexpr std::size_t frame_prefix = 4;  // encode() returns whole frames, and the socket adds the length itself
 
 std::string body_of(const worker::FromAgent& message) { return worker::encode(message).substr(frame_prefix); }
 
-// The key is a secret of the job; a process of somebody else who has learned it is still not the job's.
+// Returns true if a process with the uid may connect. The key alone is not enough, since a process of another user may
+// have learned it.
 bool may_speak(std::int64_t peer, std::int64_t uid) {
     return peer == 0 || peer == static_cast<std::int64_t>(::geteuid()) || (uid >= 0 && peer == uid);
 }
@@ -33,7 +34,7 @@ struct WorkerServer::Session {
 };
 
 Result<std::string> socket_path(const std::string& data_dir) {
-    // Root's workers may be other users: they may pass through the directory, and the key says who they are.
+    // Workers of root's agent may be other users. They may pass through the directory, and the key identifies them.
     const auto directory = short_directory(data_dir, for_sockets);
     if (!directory) return directory.error();
     return *directory + "/workers.sock";
@@ -66,7 +67,7 @@ bool WorkerServer::current(const Session& session) const {
     return entry != sockets_.end() && entry->second == session.socket;
 }
 
-// An old connection's end is not the end of the one that came after it.
+// Handles the end of a connection. If the rank has a newer connection, that one stays.
 void WorkerServer::closed(Session& session) {
     const bool was_current = current(session);
     session.socket.reset();
@@ -106,7 +107,7 @@ std::vector<WorkerMessage> WorkerServer::posted() {
     return messages;
 }
 
-// Why this connection is not let in; empty: it is.
+// Returns why this connection is refused; empty if it is accepted.
 std::string WorkerServer::why_not(const Session& session, const worker::Hello& hello) const {
     if (session.who) return "a connection is for one rank, and this one has said which";
     const auto entry = admitted_.find(hello.attempt);
@@ -124,7 +125,7 @@ std::string WorkerServer::why_not(const Session& session, const worker::Hello& h
     return {};
 }
 
-// Whether the process speaks for its rank from now on. One that does not is told who does, and what it may read.
+// Returns true if the process gets its rank's place. Otherwise sends it the holder, and the data that it may read.
 bool WorkerServer::takes_place(const std::shared_ptr<Session>& session, const worker::Hello& hello,
                                const WorkerIdentity& of) {
     std::optional<ProcessId> holder = holders_.holder(of.attempt, hello.rank, still_runs);
@@ -173,7 +174,7 @@ void WorkerServer::hello(const std::shared_ptr<Session>& session, const worker::
     enqueue_(WorkerJoined{of.attempt, hello.rank, hello});
 }
 
-// The next process that wants the rank's place has it.
+// Releases the rank's place for the next process that claims it.
 void WorkerServer::release(const Session& session) {
     holders_.release(session.who->first, session.who->second, session.process);
     for (const auto& [text, of] : admitted_)
@@ -205,7 +206,7 @@ void WorkerServer::dismiss(AttemptKey attempt) {
     }
 }
 
-// Ranks that wait for an agent whose beats have stopped go on without it.
+// Updates the beat. Ranks that wait for an agent without beats continue without it.
 void WorkerServer::beat() {
     next_beat_ = shared_.beat() ? loop_.after(beat_every_ms, [this] { beat(); }) : 0;
 }
@@ -229,9 +230,10 @@ void WorkerServer::send(AttemptKey attempt, std::uint32_t rank, const worker::Fr
     const auto* answer = std::get_if<worker::Reported>(&message);
     if (answer && !answer->directory && shared_.answer(attempt, rank, answer->index)) return;
     const auto entry = sockets_.find({attempt, rank});
-    if (entry == sockets_.end()) return;  // it asks again when it is back
+    if (entry == sockets_.end()) return;  // the worker requests it again after it has reconnected
     if (entry->second->send(body_of(message))) return shared_.notice(attempt, rank);
-    const auto socket = entry->second;  // it reads nothing, or is closed: what it missed it asks for when it is back
+    // It does not read, or is closed; it requests missed messages after it has reconnected.
+    const auto socket = entry->second;
     socket->close("it does not read what was sent to it");
 }
 

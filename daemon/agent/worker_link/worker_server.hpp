@@ -1,4 +1,4 @@
-// The Unix socket that workers dial: checks who they are, turns their frames into inputs and answers into frames.
+// The Unix socket for workers. Authenticates them, converts their frames to inputs, and answers to frames.
 #pragma once
 
 #include <functional>
@@ -16,9 +16,9 @@ namespace rtrain::agent {
 struct WorkerIdentity {
     AttemptKey attempt;
     std::string key;
-    std::set<std::uint32_t> ranks;  // on this node
-    std::int64_t uid = -1;          // whose processes they are, beside root's and the agent's own; -1: the agent's own
-    // Returns the file that tells the next agent who has the rank's place. Empty: that is not kept.
+    std::set<std::uint32_t> ranks;  // the ranks on this node
+    std::int64_t uid = -1;          // uid of its processes, beside root's and the agent's own; -1: the agent's own
+    // Returns the file that stores the holder of the rank's place for the next agent; empty if it is not stored.
     std::function<std::string(std::uint32_t rank)> holder_file = {};
 };
 
@@ -30,19 +30,22 @@ class WorkerServer {
     static Result<std::unique_ptr<WorkerServer>> listen(net::Loop& loop, const std::string& path, Enqueue enqueue,
                                                         net::UnixLimits limits = {});
 
-    void admit(const std::string& attempt_text, WorkerIdentity identity);           // its workers may come
-    void dismiss(AttemptKey attempt);                                               // and may no more
-    std::optional<ProcessId> holder(AttemptKey attempt, std::uint32_t rank) const;  // of the rank's place, if it runs
+    // Accepts the workers of the attempt.
+    void admit(const std::string& attempt_text, WorkerIdentity identity);
+    void dismiss(AttemptKey attempt);  // refuses them from now on
+    // Holder of the rank's place, if it runs.
+    std::optional<ProcessId> holder(AttemptKey attempt, std::uint32_t rank) const;
     void send(AttemptKey attempt, std::uint32_t rank, const worker::FromAgent& message);
-    // Sends a rank its welcome, and where the worker can take it the offer of a ring in the shared memory of this
-    // node's `ranks`: `terms` less the ring's number.
+    // Sends a rank its welcome. If the worker supports it, adds the offer of a ring in the memory shared by this node's
+    // `ranks`: `terms` without the ring's number.
     void welcome(AttemptKey attempt, std::uint32_t rank, const worker::Welcome& message,
                  const std::set<std::uint32_t>& ranks, worker::ReportMemoryOffer terms);
-    // What a process is told that has not the rank's place, and only reads.
+    // Sets the answer to a process that does not have the rank's place and only reads.
     void answer_readers(Reading reading) { reading_ = std::move(reading); }
-    // Returns what workers have posted in shared memory. It is taken before anything else: it was there before.
+    // Returns the messages that workers have posted in shared memory. They are handled first, since they are older than
+    // the next input.
     std::vector<WorkerMessage> posted();
-    void wake() { shared_.wake(); }  // after each step: ranks that wait for what was sent
+    void wake() { shared_.wake(); }  // after each step: wakes ranks that wait for sent messages
 
   private:
     struct Session;
@@ -59,18 +62,19 @@ class WorkerServer {
     void beat();
 
     net::Loop& loop_;
-    net::Loop::TimerId next_beat_ = 0;  // 0: nobody shares memory
+    net::Loop::TimerId next_beat_ = 0;  // 0: no rank shares memory
     Enqueue enqueue_;
     Reading reading_;
     RankHolders holders_;
     std::map<std::string, WorkerIdentity> admitted_;  // by RTRAIN_ATTEMPT
     std::map<Who, std::shared_ptr<net::Socket>> sockets_;
-    std::set<Who> sharing_;  // their library can use shared report memory
+    std::set<Who> sharing_;  // ranks whose library can use shared report memory
     SharedReports shared_;
     std::unique_ptr<net::UnixServer> server_;
 };
 
-// A directory for sockets that stays the same over restarts, short enough for a socket's path (107 bytes).
+// Returns the path of a socket in a directory that stays the same over restarts, and is short enough for a socket's
+// path (107 bytes).
 Result<std::string> socket_path(const std::string& data_dir);
 
 }  // namespace rtrain::agent
