@@ -1,5 +1,5 @@
-// The disk of the data directory: what stays free on it, when it is full for new runs, and how many bytes of logs a
-// user may have there. Logs that are longer lose their middle (base/log_cuts.hpp).
+// The disk of the data directory: the bytes that stay free on it, whether new runs have room, and the bound on a user's
+// logs. Longer logs lose their middle (base/log_cuts.hpp).
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 namespace rtrain::agent {
 
 struct DiskRoom {
-    std::uint64_t size = 0, free = 0;  // bytes; size 0: the file system reports no size
+    std::uint64_t size = 0, free = 0;  // in bytes; size 0: the file system reports no size
 };
 DiskRoom room_at(const std::string& directory);
-// The bytes that stay free: `asked`, or less on a small disk.
+// Returns the number of bytes to keep free: `asked`, or less on a small disk.
 std::uint64_t reserve_of(const DiskRoom& disk, std::int64_t asked);
-// Why the disk has no room for new runs; empty: it has some. `before`: what was said last.
+// Returns why the disk has no room for new runs; empty if it has. `before`: the last result.
 std::string full_disk(const std::string& directory, const DiskRoom& disk, std::uint64_t reserve,
                       const std::string& before);
 // Bytes of logs that each user may have, where all users together have `held`.

@@ -38,7 +38,7 @@ void Journal::close() {
     descriptor_ = -1;
 }
 
-// A row that was written in part is taken back: the next one would be glued to it.
+// Writes a row. Removes a partly written row, since the next row would be appended to it.
 Status Journal::write(const std::string& line) {
     const std::string path = file(number_);
     const auto failed = [&](int why) { return Error{ErrorCode::io, path + ": " + std::strerror(why), ""}; };
@@ -54,7 +54,7 @@ Status Journal::write(const std::string& line) {
     return failed(why);
 }
 
-// Adds a row. Once a row is in memory those behind it in the same file are, too: they keep their order.
+// Adds a row. After a row that is in memory alone, the later rows of the same file are kept in memory too, in order.
 Status Journal::add(const std::string& line) {
     const std::lock_guard lock(state_);
     std::string& unwritten = files_[number_];

@@ -1,7 +1,7 @@
-// The metrics of an attempt on their way into the run's directory. A row is in a file of this node before its ranks are
-// told that the agent has heard it, so an agent that is killed loses none; files are appended to the run's journal one
-// after the other, and removed. Storage that is away keeps them here. A row whose file was appended and not removed
-// stands in the journal twice: readers take each index once.
+// The metrics of an attempt on their way to the run's directory. A row is written to a file of this node before the
+// agent acknowledges it, so a killed agent loses none. The files are appended to the run's journal one after the other,
+// and removed. They stay here while the storage does not answer. If a file was appended but not removed, its rows are
+// in the journal twice; readers use each index once.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,16 @@ namespace rtrain::agent {
 
 class Journal {
   public:
-    explicit Journal(std::string folder);  // made with the first row; it may hold files of an agent before
+    explicit Journal(std::string folder);  // made with the first row; may hold files of an earlier agent
     ~Journal();
     Journal(const Journal&) = delete;
     Journal& operator=(const Journal&) = delete;
 
-    // A node without room: the row and those behind it are in memory until the next delivery, which is said once.
+    // Adds a row. If the node's disk is full, this row and later ones are kept in memory until the next delivery.
+    // Returns the error once.
     Status add(const std::string& line);
-    // Blocking, from any thread. All rows added before, oldest first; the first error ends it, and the rest stays.
+    // Appends all rows added before, oldest first. Stops at the first error, and keeps the rest. Blocks; may be called
+    // from any thread.
     using Append = std::function<Status(const std::string& lines)>;
     Status deliver(const Append& append);
     bool empty() const;
@@ -34,11 +36,12 @@ class Journal {
     void close();
 
     const std::string folder_;
-    std::mutex delivering_;                       // before `state_`
-    mutable std::mutex state_;                    // of what follows
-    std::uint64_t number_ = 0;                    // of the file that rows are added to
-    int descriptor_ = -1;                         // its; -1: the next row opens it
-    std::map<std::uint64_t, std::string> files_;  // not delivered; beside the path what could not be written
+    std::mutex delivering_;     // before `state_`
+    mutable std::mutex state_;  // guards the members below
+    std::uint64_t number_ = 0;  // number of the present file
+    int descriptor_ = -1;       // descriptor of the present file; -1: the next row opens it
+    // Undelivered files: path, and the rows that could not be written to it.
+    std::map<std::uint64_t, std::string> files_;
 };
 
 }  // namespace rtrain::agent

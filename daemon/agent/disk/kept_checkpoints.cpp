@@ -30,18 +30,18 @@ using storage::Descriptor;
 
 constexpr std::string_view sent_prefix = "sent-";
 constexpr std::size_t sha256_digits = 64;
-constexpr std::int64_t share = 5;                // of what is free, as of the spool
-constexpr const char* claimed_mark = "claimed";  // no hash
+constexpr std::int64_t share = 5;                // a fifth of the free bytes, as for the spool
+constexpr const char* claimed_mark = "claimed";  // never a hash
 constexpr int a_file = O_RDONLY | O_NONBLOCK | O_NOCTTY;
 
 Error failed(const std::string& doing, const std::string& path) {
     return {ErrorCode::io, doing + " " + path + ": " + std::strerror(errno), ""};
 }
 
-// A manifest is written by a user: what it names as a hash may be any text.
+// True if the text is a SHA-256. A user writes the manifest, so a hash in it may be any text.
 bool is_sha256(const std::string& text) { return text.size() == sha256_digits && storage::is_hex(text); }
 
-// The names below a directory that are not in removal; empty where it is not there.
+// Returns the names below a directory, without those being removed. Empty if the directory is missing.
 std::vector<std::string> names_below(const std::string& directory) {
     const auto opened = storage::open_top(directory);
     auto names = opened ? storage::names_in(*opened) : Result<std::vector<std::string>>(std::vector<std::string>{});
@@ -84,13 +84,13 @@ Status begin_sent(const std::string& spool, const std::string& sent) {
     return make_directory(sent, 0700);
 }
 
-// By the descriptor: the file is the one that was sent, whatever its user has put under its name since. It must be on
-// the disk of the agent's directory, as everything in the spool is.
+// Links the sent file by its descriptor, so that the kept file is the sent one even if the user has exchanged its name.
+// The file must be on the disk of the agent's directory, as the spool is.
 Status keep_sent(const Descriptor& file, const std::string& sent, const std::string& sha256) {
     const std::string opened = "/proc/self/fd/" + std::to_string(file.number()), name = sent + "/" + sha256;
     struct stat seen{};
     if (!is_sha256(sha256) || ::fstat(file.number(), &seen) != 0 || !S_ISREG(seen.st_mode) || seen.st_nlink != 1)
-        return Done{};  // a second name of a file that is not the checkpoint's alone
+        return Done{};  // the file has other names, so it does not belong to the checkpoint alone
     if (::linkat(AT_FDCWD, opened.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0 || errno == EEXIST)
         return Done{};
     return failed("keeping", name);
@@ -101,7 +101,7 @@ Status keep_committed(const std::string& kept, const std::string& directory, con
     if (!storage::safe_relative(directory)) return Error{ErrorCode::invalid, directory + " is no name", ""};
     if (Status status = make_directory(fs::path(place).parent_path(), 0700); !status) return status;
     const bool renamed = ::rename(sent.c_str(), place.c_str()) == 0;
-    // Nothing was sent from here, or another agent before this one has kept it.
+    // Either nothing was sent from this node, or an earlier agent has kept it.
     if (renamed || errno == ENOENT || errno == EEXIST || errno == ENOTEMPTY) return Done{};
     return failed("keeping", place);
 }
@@ -111,7 +111,7 @@ void drop_replaced(const std::string& kept, const std::string& directory) {
     const std::string run = kept + "/" + place.parent_path().string();
     for (const std::string& name : names_below(run))
         if (numbers_of(name) < numbers_of(place.filename())) remove_tree(run + "/" + name);  // a newer one stays
-    ::rmdir(run.c_str());  // where nothing was sent from here
+    ::rmdir(run.c_str());  // removes it if nothing was sent from this node
     std::error_code unseen;
     const auto space = fs::space(kept, unseen);
     constexpr std::uintmax_t most = std::numeric_limits<std::int64_t>::max() / 2;
@@ -176,8 +176,8 @@ std::string KeptFiles::text() const {
     return std::to_string(files_) + (files_ == 1 ? " file" : " files") + " of " + std::to_string(bytes_) + " bytes";
 }
 
-// A file that its user holds open may change while it is copied, and grow without end: the copy is what is hashed, and
-// it has no more bytes than the manifest names.
+// Copies a kept file to `target`. A process of its user may change the file or let it grow meanwhile. So the copy is
+// hashed, and it has at most the bytes in the manifest.
 bool KeptFiles::put(const storage::ManifestFile& file, const std::string& target) {
     const auto run = storage::open_top(kept_ + "/" + run_id_);
     if (!run || !is_sha256(file.sha256)) return false;

@@ -1,4 +1,4 @@
-// Small files, and the attempts and news that outlive the agent.
+// Small files, and the attempts and news that stay on disk when the agent ends.
 #include "daemon/agent/disk/node_files.hpp"
 
 #include <fcntl.h>
@@ -49,14 +49,14 @@ std::string NodeFiles::scratch(AttemptKey key) const { return scratch_dir + "/" 
 
 Status write_whole(const std::string& path, const std::string& bytes, std::uint32_t mode, Durable durable) {
     const std::string aside = path + ".new";
-    ::unlink(aside.c_str());  // of a process that died over it; a link there is not followed
+    ::unlink(aside.c_str());  // left by a process that died meanwhile; a link there is not followed
     const int descriptor =
         ::open(aside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, static_cast<mode_t>(mode));
     if (descriptor < 0) return failed("creating", aside, errno);
     Status written = write_all(descriptor, bytes, aside);
     if (written && durable == Durable::yes && ::fsync(descriptor) != 0) written = failed("syncing", aside, errno);
     ::close(descriptor);
-    if (!written) ::unlink(aside.c_str());  // a full disk has better use for it
+    if (!written) ::unlink(aside.c_str());  // frees the space on a full disk
     if (!written) return written;
     if (::rename(aside.c_str(), path.c_str()) != 0) return failed("renaming to", path, errno);
     if (durable == Durable::no) return Done{};
@@ -175,7 +175,7 @@ Result<Outbox> Outbox::open(const std::string& path) {
             continue;
         }
         auto news = protocol::decode_news(line);
-        if (!news) continue;  // a line that a crash cut short: it was never sent
+        if (!news) continue;  // a line that a crash cut off; it was never sent
         outbox.next_ = std::max(outbox.next_, news->seq + 1);
         outbox.kept_.emplace(news->seq, line + '\n');
     }

@@ -36,52 +36,54 @@ struct NodeFiles {
     std::string log(AttemptKey key, std::uint32_t rank, const std::string& stream) const;
     std::string scratch(AttemptKey key) const;
     std::string code(const std::string& sha256) const { return data_dir + "/code/" + sha256; }
-    std::string restored(AttemptKey key) const { return attempt(key) + "/restore"; }  // the checkpoint it starts from
+    // The checkpoint from which the attempt starts.
+    std::string restored(AttemptKey key) const { return attempt(key) + "/restore"; }
     std::string checkpoints() const { return data_dir + "/checkpoints"; }
     std::string revoked() const { return data_dir + "/revoked"; }
-    std::string journal(AttemptKey key) const { return attempt(key) + "/journal"; }  // metrics, not in the run's yet
+    // Metrics that are not in the run's journal yet.
+    std::string journal(AttemptKey key) const { return attempt(key) + "/journal"; }
     std::string pending_delivery(AttemptKey key) const {
         return attempt(key) + "/undelivered";
-    }  // since when: metrics, logs
+    }  // the time since which metrics or logs are undelivered
     std::string spool(AttemptKey key) const { return attempt(key) + "/spool"; }
     std::string driver(AttemptKey key) const { return attempt(key) + "/driver.pkl"; }  // the user's copy of the loop
 };
 
 std::string rank_text(std::uint32_t rank);  // "rank-00003"
 
-enum class Durable { yes, no };  // no: survives the end of this process, not that of the machine
+enum class Durable { yes, no };  // no: the file survives the end of this process, but not a crash of the machine
 Status write_whole(const std::string& path, const std::string& bytes, std::uint32_t mode, Durable durable);
 Result<std::string> read_whole(const std::string& path);
-Status make_directory(const std::string& path, std::uint32_t mode);  // with its parents
-// Removes whatever lies at `path`, however deep. Where root's agent meets a directory of a user, that user's rights
-// remove what is below it, and root's own only what these leave. No link is followed. What stays all the same is warned
-// of.
+Status make_directory(const std::string& path, std::uint32_t mode);  // makes parents too
+// Removes the tree at `path`. An agent of root removes a user's directories with the user's rights, and uses root's own
+// only for the rest. Follows no link. Logs a warning for anything that remains.
 void remove_tree(const std::string& path);
-void remove_all_but(const std::string& directory, const std::string& name);  // of its entries
-std::map<std::string, std::string> read_values(const std::string& path);     // lines "name value"; absent: empty
+// Removes the other entries of the directory.
+void remove_all_but(const std::string& directory, const std::string& name);
+// Reads lines "name value"; empty if the file is missing.
+std::map<std::string, std::string> read_values(const std::string& path);
 
-// Attempts of before a restart. One that cannot be read is reported in `damaged` and left alone.
+// Returns the attempts from before a restart. An unreadable one is added to `damaged` and not changed.
 std::string encode(const SavedAttempt& saved);
 Result<SavedAttempt> decode_saved_attempt(const std::string& text);
 inline constexpr const char* live_attempt_file = "image.json";
-inline constexpr const char* ended_attempt_file =
-    "ended.json";  // no process is left; the head may lack some of its logs
+inline constexpr const char* ended_attempt_file = "ended.json";  // no process is left, but the head may lack some logs
 std::vector<SavedAttempt> kept_attempts(const NodeFiles& files, const std::string& file_name,
                                         std::vector<std::string>& damaged);
 
-// News on disk: one line each, appended before they are sent; written anew when most of it is acknowledged.
-// No fsync: they outlive the agent, and a node that lost power has no workers to tell of.
+// News on disk, one line each, appended before they are sent. The file is rewritten when most of it is acknowledged.
+// There is no fsync: after a power loss the node has no workers to report about.
 class Outbox {
   public:
     static Result<Outbox> open(const std::string& path);
     Outbox(Outbox&&) noexcept;
     Outbox& operator=(Outbox&&) = delete;
     ~Outbox();
-    std::map<std::uint64_t, protocol::News> kept() const;  // read from their lines
+    std::map<std::uint64_t, protocol::News> kept() const;  // parsed from the lines
     std::uint64_t next() const { return next_; }
-    Status keep(const protocol::News& news);  // failed: the news are in memory alone until `mend` has succeeded
+    Status keep(const protocol::News& news);  // on an error the news are in memory alone until `mend` succeeds
     Status drop(std::uint64_t up_to);
-    Status mend();  // nothing to do where all news are on disk
+    Status mend();  // does nothing if all news are on disk
     bool torn() const { return torn_; }
 
   private:
@@ -92,7 +94,7 @@ class Outbox {
     std::map<std::uint64_t, std::string> kept_;  // lines
     std::uint64_t next_ = 1;
     std::size_t dropped_ = 0;
-    bool torn_ = false;  // the last line may be cut short, on a full disk: what comes next makes the file anew
+    bool torn_ = false;  // the last line may be incomplete after a full disk, so the next write rewrites the file
 };
 
 }  // namespace rtrain::agent

@@ -1,5 +1,5 @@
-// A saved attempt as JSON: one list of fields serves writing and reading, so that both always agree. The names are
-// those of earlier agents, whose files the next one reads: a field that is missing keeps its default.
+// A saved attempt as JSON. One list of fields serves writing and reading. The names are those of earlier agents, whose
+// files the next agent reads. A missing field keeps its default.
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -22,8 +22,8 @@ class Writer {
         json& texts = out_[name] = json::object();
         for (const auto& [rank, path] : by_rank) texts[std::to_string(rank)] = path;
     }
-    // Writes the order without what is no attempt's to keep on disk: see storage_access.hpp. Workers have their secrets
-    // already.
+    // Writes the order without its secrets, which are not stored on disk (storage_access.hpp). Workers have their
+    // secrets already.
     void operator()(const char* name, protocol::Prepare order) {
         order.access.secrets.clear();
         out_[name] = protocol::encode(protocol::FromHead{std::move(order)});
@@ -113,7 +113,7 @@ void Reader::operator()(const char* name, std::optional<SavedUpload>& upload) {
 std::string encode(const SavedAttempt& saved) {
     json out{{"version", 1}};
     Writer writer(out);
-    fields(writer, const_cast<SavedAttempt&>(saved));  // the list is written for a value to be read into
+    fields(writer, const_cast<SavedAttempt&>(saved));  // the list of fields takes a mutable value, since it also reads
     return json_text(out);
 }
 

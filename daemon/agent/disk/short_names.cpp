@@ -1,5 +1,5 @@
-// See short_names.hpp. Other users can write to the directories around the short directory. So its name is either in a
-// folder of root's or random, and it is used only while it belongs to this process's user.
+// Other users can write to the directories around the short directory. So its name is either in a folder of root's or
+// random, and it is used only while it belongs to this process's user.
 #include "daemon/agent/disk/short_names.hpp"
 
 #include <fcntl.h>
@@ -36,7 +36,7 @@ bool is_own_directory(const std::string& path, mode_t mode) {
            (facts.st_mode & 07777) == mode;
 }
 
-// Makes the directory, or takes it over, with this mode. An Error where another user's file or directory has the name.
+// Makes the directory, or takes it over, with this mode. Fails if another user's file or directory has the name.
 Result<std::string> own(const std::string& path, mode_t mode) {
     if (Status created = make_directory(path, mode); !created) return created.error();
     struct stat facts{};
@@ -46,7 +46,7 @@ Result<std::string> own(const std::string& path, mode_t mode) {
                  "remove it, or choose another --data directory"};
 }
 
-// Whether nobody but root and this process's user can exchange what this process makes in the folder.
+// Returns true if only root and this process's user can exchange entries that this process makes in the folder.
 bool keeps_names(const std::string& folder) {
     struct stat facts{};
     if (::stat(folder.c_str(), &facts) != 0 || !S_ISDIR(facts.st_mode)) return false;
@@ -54,7 +54,8 @@ bool keeps_names(const std::string& folder) {
     return owner_is_safe && ((facts.st_mode & 0022) == 0 || (facts.st_mode & S_ISVTX) != 0);
 }
 
-// The session's own folder comes last: it is removed when its user logs out, and an agent may go on.
+// Returns the possible folders. The session's own folder comes last, since it is removed at logout, while an agent may
+// continue.
 std::vector<std::string> folders() {
     std::vector<std::string> all{"/tmp", "/var/tmp", "/dev/shm"};
     if (const char* session = ::getenv("XDG_RUNTIME_DIR"); session && session[0] == '/') all.emplace_back(session);
@@ -73,7 +74,7 @@ Result<std::string> make_random_directory() {
 
 void for_each_link(const std::string& directory, const std::function<void(const fs::path&, const fs::path&)>& act) {
     std::error_code failed, unreadable;
-    std::vector<fs::path> links;  // the directory changes meanwhile
+    std::vector<fs::path> links;  // collected first, since the loop below changes the directory
     for (const auto& entry : fs::directory_iterator(directory, failed))
         if (entry.is_symlink(unreadable)) links.push_back(entry.path());
     for (const fs::path& link : links) act(link, fs::read_symlink(link, unreadable));
@@ -85,7 +86,7 @@ std::string hashed_name(const std::string& folder, const std::string& data_dir) 
 
 std::string directory_of_root(const std::string& data_dir) { return hashed_name("/run", data_dir); }
 
-// The directory of an agent of an earlier version, whose workers may still run.
+// Returns the directory of an agent of an earlier version, whose workers may still run.
 std::string former_directory(const std::string& data_dir) { return hashed_name("/tmp", data_dir); }
 
 }  // namespace

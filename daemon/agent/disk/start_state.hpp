@@ -1,5 +1,5 @@
-// What the workers of an attempt begin with. It is kept beside the saved attempt: a worker that says hello to the
-// next agent must begin as the others did.
+// The state with which the workers of an attempt start. It is stored beside the saved attempt, so that a worker that
+// connects to the next agent starts in the same state.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,13 @@
 namespace rtrain::agent {
 
 struct StartState {
-    std::string checkpoint_path{}, checkpoint_metrics = "{}";  // path empty: from nothing
-    std::uint64_t reports_before = 0;  // of this attempt, on the live branch; known to the agent that claimed it
+    std::string checkpoint_path{}, checkpoint_metrics = "{}";  // empty path: the attempt starts without a checkpoint
+    // Reports on the live branch before this attempt; known to the agent that made the claim.
+    std::uint64_t reports_before = 0;
     bool operator==(const StartState&) const = default;
 };
 
 Status keep(const StartState& state, const std::string& attempt_directory);
-Result<StartState> read_start_state(const std::string& attempt_directory);  // not_found: none was kept
+Result<StartState> read_start_state(const std::string& attempt_directory);  // not_found: none was stored
 
 }  // namespace rtrain::agent
