@@ -16,7 +16,8 @@ std::vector<std::uint32_t> near_gpus(const protocol::LaunchWorker& worker, const
 }
 
 std::vector<std::uint32_t> part(const std::vector<std::uint32_t>& all, std::size_t which, std::size_t parts) {
-    if (parts == 0 || which >= parts || all.size() < parts) return {};  // fewer processors than ranks: they share all
+    // With fewer processors than ranks, all ranks share all processors.
+    if (parts == 0 || which >= parts || all.size() < parts) return {};
     const std::size_t first = all.size() * which / parts, last = all.size() * (which + 1) / parts;
     return {all.begin() + static_cast<std::ptrdiff_t>(first), all.begin() + static_cast<std::ptrdiff_t>(last)};
 }

@@ -1,5 +1,5 @@
-// Files of cgroup v2. Every call may fail at any time (a container, another manager of the tree): then the agent goes
-// on without, so that failures here never end an attempt.
+// Files of cgroup v2. Every call may fail at any time, for example in a container, or by another manager of the tree.
+// The agent then continues without cgroups, so that such a failure never ends an attempt.
 #include "daemon/agent/hardware/cgroup.hpp"
 
 #include <fcntl.h>
@@ -27,14 +27,14 @@ bool write_existing(const std::string& path, const std::string& text) {
     return written;
 }
 
-// cpu.weight is 100 where nobody has set it: that of one processor here.
+// cpu.weight is 100 by default, which stands for one processor here.
 constexpr std::int64_t weight_of_a_cpu = 100, weight_most = 10'000;
-// memory.high lies so little below memory.max that a rank that stays within its memory is not slowed down.
+// memory.high is only slightly below memory.max, so that a rank within its memory is not slowed down.
 constexpr std::int64_t high_below_part = 64, high_below_most = std::int64_t{64} << 20;
 
 bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 
-// Kernels before 5.14 have no cgroup.kill: one by one, until nobody is left who could fork.
+// Kills the processes one by one until none is left, for kernels before 5.14, which lack cgroup.kill.
 bool kill_each(const std::string& group) {
     bool any = false;
     for (int round = 0; round < 64; ++round) {
@@ -70,8 +70,8 @@ std::optional<Cgroups> Cgroups::open(const std::string& base, const std::string&
     const std::string probe = base + "/rtrain-" + owner + "-probe";
     if (::mkdir(probe.c_str(), 0755) != 0 && errno != EEXIST) return std::nullopt;
     if (::rmdir(probe.c_str()) != 0 && errno != ENOENT) return std::nullopt;
-    // Refused where processes lie in this very group (only the root may have both): then memory is not counted per
-    // attempt.
+    // The kernel refuses this if this group itself has processes; only the root group may have both. Then memory is not
+    // counted per attempt.
     const auto controllers = read_whole(base + "/cgroup.controllers");
     for (const std::string name : {"pids", "cpu", "memory"})
         if (controllers && (" " + *controllers).find(" " + name) != std::string::npos)
@@ -125,7 +125,7 @@ std::optional<std::uint64_t> Cgroups::oom_kills(AttemptKey attempt) const {
     return std::strtoull(entry->second.c_str(), nullptr, 10);
 }
 
-// The last process of a group may still be on its way out: it is busy for a moment.
+// Removes the group. It is busy for a moment while its last process ends.
 void Cgroups::remove(AttemptKey attempt) const {
     const std::string group = directory(attempt);
     for (int tries = 0; tries < 50 && ::rmdir(group.c_str()) != 0 && errno == EBUSY; ++tries) ::poll(nullptr, 0, 20);

@@ -1,4 +1,4 @@
-// GPUs as heartbeats tell of them, from what NVML answered. Pure.
+// Makes the GPU part of heartbeats from NVML's answers. Pure.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,11 @@
 
 namespace rtrain::agent {
 
-// Whether a process belongs to no attempt of this agent.
+// Returns true if a process belongs to no attempt of this agent.
 using IsForeign = std::function<bool(std::int64_t pid)>;
 
-// In the scheduler's order; a device that does not answer keeps its place, with its uuid and its Xid errors alone.
+// Returns the heartbeats in the scheduler's order. A device that does not answer keeps its place, with its uuid and its
+// Xid errors alone.
 std::vector<protocol::GpuHeartbeat> gpu_heartbeats(const std::vector<GpuStats>& stats,
                                                    const std::vector<GpuDevice>& devices, const IsForeign& is_foreign);
 std::set<std::uint32_t> busy_gpus(

@@ -1,4 +1,4 @@
-// From hardware and wishes to what the node offers. Pure: no machine is asked here.
+// Computes the node's offer from hardware and options. Pure: does not read the machine.
 #include "daemon/agent/hardware/inventory.hpp"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ bool is_resource_name(std::string_view name) {
     return !name.empty() && name.size() <= 128 && name.find_first_not_of(allowed) == std::string_view::npos;
 }
 
-// "16Gi" is 16 x 2^30 bytes; a fraction of a byte is refused by parse_amount.
+// "16Gi" is 16 x 2^30 bytes. parse_amount refuses a fraction of a byte.
 Result<Amount> parse_memory(const std::string& text) {
     static constexpr std::array<std::pair<std::string_view, std::int64_t>, 8> suffixes{{{"Ki", 1LL << 10},
                                                                                         {"Mi", 1LL << 20},
@@ -56,8 +56,8 @@ Result<Amount> parse_memory(const std::string& text) {
     return Amount{amount->ticks * factor};
 }
 
-// The devices that a batch system left us, by CUDA's rules: indices or uuid prefixes, ended by the first that is
-// neither.
+// Returns the devices that a batch system assigned, by CUDA's rules: indices or uuid prefixes, up to the first entry
+// that is neither.
 std::vector<GpuDevice> visible(const std::vector<GpuDevice>& all, const std::optional<std::string>& choice) {
     if (!choice) return all;
     std::vector<GpuDevice> chosen;
@@ -72,7 +72,7 @@ std::vector<GpuDevice> visible(const std::vector<GpuDevice>& all, const std::opt
     return chosen;
 }
 
-std::string most_frequent_type(const std::vector<GpuDevice>& devices) {  // ties: the one that comes first
+std::string most_frequent_type(const std::vector<GpuDevice>& devices) {  // the first one of equally frequent types
     std::map<std::string, int> count;
     for (const GpuDevice& device : devices) ++count[device.type];
     std::string best;
@@ -99,7 +99,7 @@ void offer_accelerators(Inventory& inventory, const InventoryOptions& options) {
         for (GpuDevice& device : inventory.devices) device.type = options.accelerator_type;
     inventory.accelerator_type = most_frequent_type(inventory.devices);
     inventory.labels["accelerator_type"] = inventory.accelerator_type;
-    for (const GpuDevice& device : inventory.devices)  // a node of several kinds offers each
+    for (const GpuDevice& device : inventory.devices)  // a node with several kinds offers each of them
         inventory.total.try_emplace(std::string(type_prefix) + device.type, units(1));
     inventory.gpu_model = inventory.devices.front().name;
 }
@@ -110,7 +110,7 @@ Result<Resources> parse_resources(const std::string& text) {
     Resources resources;
     const std::string example = "CPU=8,memory=16Gi,custom=2";
     if (text.empty()) return resources;
-    std::string wrong;  // all that is, not only the first
+    std::string wrong;  // collects all problems
     const auto add_problem = [&wrong](const std::string& why) { wrong += (wrong.empty() ? "" : "; ") + why; };
     for (const std::string& part : split(text, ',')) {
         const std::size_t equals = part.find('=');

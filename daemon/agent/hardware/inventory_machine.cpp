@@ -1,4 +1,4 @@
-// Asking the machine: hwloc for processors, /proc and cgroup v2 for memory and quotas, NVML for GPUs.
+// Reads the machine: processors from hwloc, memory and quotas from /proc and cgroup v2, GPUs from NVML.
 #include <hwloc.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -27,7 +27,7 @@ std::string first_line(const std::string& path) {
     return line;
 }
 
-// "MemTotal:  16316412 kB" or "model name : AMD EPYC": the value after the colon.
+// Returns the value after the colon in "MemTotal:  16316412 kB" or "model name : AMD EPYC".
 std::string field_of(const std::string& path, const std::string& name) {
     std::ifstream file(path);
     for (std::string line; std::getline(file, line);) {
@@ -38,7 +38,7 @@ std::string field_of(const std::string& path, const std::string& name) {
     return "";
 }
 
-// Our cgroup and its parents, the innermost first, as directories; empty without cgroup v2.
+// Returns the directories of this process's cgroup and its parents, the innermost first; empty without cgroup v2.
 std::vector<std::string> cgroups() {
     std::vector<std::string> directories;
     std::ifstream file("/proc/self/cgroup");
@@ -49,7 +49,7 @@ std::vector<std::string> cgroups() {
             directories.push_back("/sys/fs/cgroup" + path);
             path.resize(path.rfind('/'));
         }
-        directories.push_back("/sys/fs/cgroup");  // in a container the root is ours and has limits
+        directories.push_back("/sys/fs/cgroup");  // in a container the visible root has limits
     }
     return directories;
 }
@@ -74,7 +74,7 @@ Amount usable_cpus(std::size_t processors) {
     return cpus;
 }
 
-// Processors that both our affinity and our cpuset allow, and what the machine is made of.
+// Finds the processors that both the affinity and the cpuset allow, and the machine's topology.
 void find_processors(Hardware& hardware) {
     hwloc_topology_t handle = nullptr;
     RTRAIN_CHECK(hwloc_topology_init(&handle) == 0, "hwloc does not start");
@@ -106,7 +106,7 @@ void find_facts(Hardware& hardware) {
     if (!model.empty()) hardware.facts["cpu_model"] = model;
 }
 
-// One for the process, made at the first question; none where there is no driver.
+// Returns the process's NVML handle, opened at the first call; null without a driver.
 Nvml* nvml(std::string* why_not) {
     static std::string reason;
     static const std::unique_ptr<Nvml> opened = [] {
@@ -165,8 +165,8 @@ std::vector<GpuStats> gpu_stats() {
 
 }  // namespace rtrain::agent
 
-// Debian's libhwloc.a asks libudev for the makers of disks, which we never look for. Answering "unknown" here keeps
-// libudev out of the binary's needs; they live in this file so that every linker finds them before hwloc.
+// Debian's libhwloc.a calls libudev for the vendors of disks, which are not needed. These stubs answer "unknown", so
+// that the binary does not need libudev. They are in this file so that every linker finds them before hwloc.
 extern "C" {
 struct udev;
 struct udev_device;

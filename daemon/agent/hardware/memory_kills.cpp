@@ -1,4 +1,4 @@
-// The words of mm/oom_kill.c and mm/memcontrol.c, as Linux 4.19 to 6.18 writes them.
+// Parses the messages of mm/oom_kill.c and mm/memcontrol.c, as Linux 4.19 to 6.18 writes them.
 #include "daemon/agent/hardware/memory_kills.hpp"
 
 #include <fcntl.h>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t believed_ms = 10'000;
 
-// The number after `label`, as in "anon-rss:102016kB" or "limit 102400kB".
+// Returns the number after `label`, as in "anon-rss:102016kB" or "limit 102400kB".
 std::int64_t amount_after(const std::string& line, const std::string& label) {
     const auto at = line.find(label);
     return at == std::string::npos ? 0 : std::strtoll(line.c_str() + at + label.size(), nullptr, 10);
@@ -32,7 +32,8 @@ std::string decimal(double value) {
 std::optional<std::string> read_kernel_log() {
     char space[64];
     const ssize_t length = ::readlink("/proc/self/ns/pid", space, sizeof space);
-    constexpr const char* of_the_machine = "pid:[4026531836]";  // PROC_PID_INIT_INO of the kernel
+    // PROC_PID_INIT_INO of the kernel: the machine's own pid namespace.
+    constexpr const char* of_the_machine = "pid:[4026531836]";
     if (length <= 0 || std::string(space, static_cast<std::size_t>(length)) != of_the_machine) return std::nullopt;
     const int log = ::open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (log < 0) return std::nullopt;

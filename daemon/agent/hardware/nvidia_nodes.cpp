@@ -1,4 +1,4 @@
-// See nvidia_nodes.hpp. Numbers and names as nvidia-modprobe has them.
+// Makes the device files with the numbers and names of nvidia-modprobe.
 #include "daemon/agent/hardware/nvidia_nodes.hpp"
 
 #include <fcntl.h>
@@ -30,7 +30,7 @@ std::optional<std::uint32_t> number_in(const std::string& text) {
     return read.ec == std::errc() ? std::optional(number) : std::nullopt;
 }
 
-// The number behind "NAME:" at the beginning of a line.
+// Returns the number after "NAME:" at the beginning of a line.
 std::optional<std::uint32_t> value_of(const std::string& text, const std::string& name) {
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);)
@@ -38,7 +38,7 @@ std::optional<std::uint32_t> value_of(const std::string& text, const std::string
     return std::nullopt;
 }
 
-// The major number of a character device; block devices, which stand behind, have numbers of their own.
+// Returns the major number of a character device. Block devices, which follow in the file, have separate numbers.
 std::optional<std::uint32_t> major_of(const std::string& devices, const std::vector<std::string>& names) {
     std::istringstream lines(devices);
     for (std::string line; std::getline(lines, line) && !line.starts_with("Block");) {
@@ -56,7 +56,7 @@ Status make_node(const storage::Descriptor& dev, const DeviceNode& node) {
     if (::fstatat(dev.number(), node.name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0) return Done{};
     const dev_t number = ::makedev(node.major, node.minor);
     const bool created = ::mknodat(dev.number(), node.name.c_str(), S_IFCHR | 0600, number) == 0;
-    if (!created && errno == EEXIST) return Done{};  // somebody else was quicker
+    if (!created && errno == EEXIST) return Done{};  // another process made it first
     if (created && ::fchownat(dev.number(), node.name.c_str(), node.uid, node.gid, AT_SYMLINK_NOFOLLOW) == 0 &&
         ::fchmodat(dev.number(), node.name.c_str(), node.mode, 0) == 0)
         return Done{};

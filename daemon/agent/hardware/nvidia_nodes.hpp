@@ -1,5 +1,5 @@
-// The device files of NVIDIA's driver. The first program that uses a GPU makes them by a setuid program
-// (nvidia-modprobe), which workers without new privileges cannot: the agent makes them before.
+// The device files of NVIDIA's driver. The first program that uses a GPU makes them with a setuid program
+// (nvidia-modprobe). Workers without new privileges cannot run that, so the agent makes the files before.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,12 @@ struct DeviceNode {
     bool operator==(const DeviceNode&) const = default;
 };
 
-// Pure. `devices`: /proc/devices; `params`: /proc/driver/nvidia/params; `gpus`: /proc/driver/nvidia/gpus/*/information.
-// Empty where there is no driver, or where its ModifyDeviceFiles is 0.
+// Returns the device files. Pure. `devices`: /proc/devices; `params`: /proc/driver/nvidia/params; `gpus`:
+// /proc/driver/nvidia/gpus/*/information. Empty without a driver, or if its ModifyDeviceFiles is 0.
 std::vector<DeviceNode> nvidia_nodes(const std::string& devices, const std::string& params,
                                      const std::vector<std::string>& gpus);
 
-// Makes those that are missing below `dev`; what is there stays as it is. `proc`: "/proc". Done where there is no
-// driver.
+// Makes the missing files below `dev`. Does not change existing ones. `proc`: "/proc". Succeeds without a driver.
 Status make_nvidia_nodes(const std::string& proc, const std::string& dev);
 
 }  // namespace rtrain::agent

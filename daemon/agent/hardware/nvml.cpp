@@ -1,4 +1,4 @@
-// Asking NVML. A device that has fallen off the bus answers with errors: it is left out, and the rest still counts.
+// Reads NVML. A device that has fallen off the bus returns errors. It is left out, and the others are still read.
 #include "daemon/agent/hardware/nvml.hpp"
 
 #include <algorithm>
@@ -9,12 +9,12 @@
 namespace rtrain::agent {
 namespace {
 
-constexpr unsigned int name_size = 96;  // NVML's own bounds for names and uuids
+constexpr unsigned int name_size = 96;  // NVML's bounds for names and uuids
 constexpr unsigned int affinity_words = 64;
 constexpr unsigned long long xid_event = 8;                    // nvmlEventTypeXidCriticalError
 constexpr int corrected = 0, uncorrected = 1, since_load = 0;  // NVML_MEMORY_ERROR_TYPE_*, NVML_VOLATILE_ECC
-constexpr unsigned int processes_of_device_most = 1'024;       // of one device; more of them are not counted
-constexpr unsigned long long memory_most = ~0ull >> 1;         // above: NVML_VALUE_NOT_AVAILABLE
+constexpr unsigned int processes_of_device_most = 1'024;       // per device; further ones are not counted
+constexpr unsigned long long memory_most = ~0ull >> 1;         // larger values are NVML_VALUE_NOT_AVAILABLE
 constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
 template <class Read>
@@ -96,7 +96,7 @@ std::optional<std::vector<GpuProcess>> Nvml::processes(NvmlDevice device) const 
     return all;
 }
 
-// nullopt: the device does not answer.
+// Returns nullopt if the device does not answer.
 std::optional<GpuStats> Nvml::stats_of(NvmlDevice device) {
     GpuStats stats;
     stats.uuid = uuid_of(device);
@@ -117,7 +117,8 @@ std::optional<GpuStats> Nvml::stats_of(NvmlDevice device) {
     return stats;
 }
 
-// A device that has fallen off the bus is told of with the Xid errors that it gave: 79 is the one that says so.
+// Returns the values of all devices. A device that has fallen off the bus is included with its Xid errors; 79 is the
+// error for that.
 std::vector<GpuStats> Nvml::stats() {
     collect_xids();
     std::vector<GpuStats> all;
@@ -143,7 +144,7 @@ std::vector<GpuStats> Nvml::stats() {
     return all;
 }
 
-// Xids come as events. Where the driver has none (containers without the capability), counts stay empty.
+// Subscribes to Xid events. Without support (containers without the capability) the counts stay empty.
 void Nvml::watch_xids() {
     unsigned int count = 0;
     const bool listens = api_.event_set_create(&events_) == 0;
@@ -158,7 +159,7 @@ void Nvml::watch_xids() {
 }
 
 void Nvml::collect_xids() {
-    constexpr int most = 1'000;  // a device in trouble may flood
+    constexpr int most = 1'000;  // a faulty device may send many
     NvmlEvent event{};
     for (int i = 0; events_ && i < most && api_.event_wait_v2(events_, &event, 0) == 0; ++i)
         if (event.type == xid_event && known_.contains(event.device)) ++xids_[known_[event.device]][event.data];

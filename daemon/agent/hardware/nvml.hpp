@@ -1,5 +1,5 @@
-// NVML, opened at run time, so that one build runs with and without a driver. The few types and functions we use are
-// declared here; nvml.h promises that they never change (new ones get a new _vN name).
+// NVML, opened at run time, so that one build runs with and without a driver. This file declares the few types and
+// functions in use. nvml.h guarantees that they never change (new ones get a _vN name).
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct NvmlUtilization {
 };
 struct NvmlProcess {
     unsigned int pid;
-    unsigned long long memory;  // bytes; all bits set: not known
+    unsigned long long memory;  // in bytes; all bits set: unknown
     unsigned int gpu_instance, compute_instance;
 };
 struct NvmlPci {
@@ -38,7 +38,7 @@ struct NvmlEvent {
     unsigned int gpu_instance, compute_instance;
 };
 
-// The library's functions under their own names; tests put their own in. Every answer 0 is success.
+// The library's functions under their own names. Tests replace them. The result 0 is success.
 struct NvmlApi {
     std::function<int()> init_v2;
     std::function<int()> shutdown;
@@ -57,24 +57,23 @@ struct NvmlApi {
     std::function<int(NvmlEventSet)> event_set_free;
     std::function<int(NvmlDevice, unsigned long long, NvmlEventSet)> register_events;
     std::function<int(NvmlEventSet, NvmlEvent*, unsigned int)> event_wait_v2;
-    // Empty where the driver is too old for them. Kind 0: corrected, 1: uncorrected; counter 0: since the driver's
-    // load.
+    // Empty if the driver is too old. Kind 0: corrected, 1: uncorrected. Counter 0: since the driver's load.
     std::function<int(NvmlDevice, int kind, int counter, unsigned long long*)> device_ecc_errors;
     std::function<int(NvmlDevice, unsigned int*, NvmlProcess*)> device_processes_v3;
 };
-// An agent that is root opens the library where only root can have put it: see nvml_library.cpp.
+// An agent that runs as root opens the library only from a place that only root can write (nvml_library.cpp).
 Result<NvmlApi> load_nvml(const std::string& library = "libnvidia-ml.so.1");
-// Whether root alone decides what the linker finds under that name in a list like LD_LIBRARY_PATH.
+// Returns true if only root can decide which file the linker finds under the name in a list such as LD_LIBRARY_PATH.
 bool is_roots_alone(const std::string& library_path, const std::string& library);
 
 class Nvml {
   public:
-    static Result<std::unique_ptr<Nvml>> open(NvmlApi api);  // initialises it
+    static Result<std::unique_ptr<Nvml>> open(NvmlApi api);  // initialises NVML
     ~Nvml();
     Nvml(const Nvml&) = delete;
 
     std::string driver_version() const;
-    std::vector<GpuDevice> devices() const;  // near_cpus as NVML says; a device that does not answer is left out
+    std::vector<GpuDevice> devices() const;  // near_cpus from NVML; devices that do not answer are left out
     std::vector<GpuStats> stats();
 
   private:
@@ -89,7 +88,7 @@ class Nvml {
     NvmlApi api_;
     NvmlEventSet events_ = nullptr;
     std::map<NvmlDevice, std::string> known_;                               // uuids of devices that have answered
-    std::map<std::string, std::map<std::uint64_t, std::uint64_t>> xids_{};  // by uuid
+    std::map<std::string, std::map<std::uint64_t, std::uint64_t>> xids_{};  // key: uuid
 };
 
 }  // namespace rtrain::agent

@@ -1,6 +1,6 @@
-// Opening NVML. A library runs as whoever opens it, from its first line on. So an agent that is root takes it from
-// where root alone can have put it. The linker's own search ends in such places, but LD_LIBRARY_PATH comes first: a
-// user's directory in it (a login shell's, an environment of conda) would let that user's file be root.
+// Opens NVML. A library's code runs with the rights of the process that opens it. So an agent that runs as root takes
+// it only from a place that only root can write. The linker searches such places last, and LD_LIBRARY_PATH first. A
+// user's directory in that (from a login shell or conda) would let the user's file run as root.
 #include <dlfcn.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -48,9 +48,9 @@ bool bind_all(void* library, NvmlApi& api) {
     return std::all_of(std::begin(bound), std::end(bound), [](bool is_bound) { return is_bound; });
 }
 
-// Whether root alone decides what lies at each step of the way, and of those that links on it lead to. In a directory
-// where all may write, but rename their own entries only (/tmp), that holds for entries that are there and root's. What
-// is not there anybody might make.
+// Returns true if only root controls each step of the path, and of the links on it. In a directory where all may write,
+// but rename only their own entries (/tmp), that holds for existing entries of root. A missing entry could be made by
+// any user.
 bool whole_way_is_roots(const std::filesystem::path& path, int links_left = 40) {
     std::filesystem::path way;
     bool open_place = false;
@@ -75,10 +75,10 @@ bool whole_way_is_roots(const std::filesystem::path& path, int links_left = 40) 
 
 bool file_is_roots(const std::string& directory, const std::string& name) {
     return directory.starts_with('/') &&
-           whole_way_is_roots(directory + "/" + name);  // else: from wherever it was started
+           whole_way_is_roots(directory + "/" + name);  // otherwise the path is relative to the current directory
 }
 
-// Returns what dlopen is given: the library's name, or its path in a directory of the system.
+// Returns the argument of dlopen: the library's name, or its path in a system directory.
 std::string place_of(const std::string& name) {
     const char* path = std::getenv("LD_LIBRARY_PATH");
     if (::geteuid() != 0 || !path || !*path || is_roots_alone(path, name) || name.find('/') != std::string::npos)
@@ -100,7 +100,7 @@ bool is_roots_alone(const std::string& library_path, const std::string& library)
     return true;
 }
 
-// The library stays open until the end of the process: NVML keeps threads of its own.
+// Loads the library. It stays open until the process ends, since NVML has its own threads.
 Result<NvmlApi> load_nvml(const std::string& name) {
     const std::string place = place_of(name);
     void* library = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -1,7 +1,7 @@
-// NVML's product names to the short types that people write in specs. The rule:
-//   1. words that name a brand are dropped (NVIDIA, Tesla, GeForce, Quadro, GRID);
-//   2. the name is cut into words at blanks and dashes, and the first word is the type: A100, H100, T4, L40S, GH200;
-//   3. after RTX, GTX and TITAN the model lies in the next words: they are joined, with Ti, SUPER, Ada and D.
+// Converts NVML's product names to the short types that people write in specs. The rule:
+//  1. words that name a brand are dropped (NVIDIA, Tesla, GeForce, Quadro, GRID);
+//  2. the name is split at blanks and dashes, and the first word is the type: A100, H100, T4, L40S, GH200;
+//  3. after RTX, GTX and TITAN the model is in the next words: they are joined, with Ti, SUPER, Ada and D.
 #include <array>
 #include <string_view>
 #include <utility>

@@ -16,9 +16,9 @@ class Ports {
     static constexpr std::uint16_t first = 20'000, last = 29'999;
     static constexpr std::int64_t rest_ms = 60'000;
 
-    // `start` spreads several agents of one machine over the range. `free` tells whether a port can be bound now.
+    // `start` spreads several agents of one machine over the range. `free` returns whether a port can be bound now.
     Ports(std::uint16_t start, std::function<bool(std::uint16_t)> free);
-    std::optional<std::uint16_t> take(Time now);  // none: all are in use
+    std::optional<std::uint16_t> take(Time now);  // nullopt if all are in use
 
   private:
     std::uint16_t next_;
@@ -26,6 +26,6 @@ class Ports {
     std::map<std::uint16_t, Time> given_;
 };
 
-bool can_bind(std::uint16_t port);  // on all addresses, without SO_REUSEADDR's leniency towards listeners
+bool can_bind(std::uint16_t port);  // on all addresses, without SO_REUSEADDR
 
 }  // namespace rtrain::agent

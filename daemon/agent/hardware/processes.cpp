@@ -1,5 +1,5 @@
-// See processes.hpp. /proc/PID/stat: proc_pid_stat(5). /proc/PID/status: proc_pid_status(5).
-// /proc/PID/task/TID/children: proc_tid_children(5).
+// Reads /proc/PID/stat: proc_pid_stat(5), /proc/PID/status: proc_pid_status(5), /proc/PID/task/TID/children:
+// proc_tid_children(5).
 #include "daemon/agent/hardware/processes.hpp"
 
 #include <signal.h>
@@ -14,7 +14,7 @@
 namespace rtrain::agent {
 namespace {
 
-constexpr std::size_t processes_most = 4'096, threads_most = 65'536;  // a job may make as many as it likes
+constexpr std::size_t processes_most = 4'096, threads_most = 65'536;  // a job may make any number
 constexpr std::size_t own_children_most = 256, own_threads_most = 64;
 constexpr int depth_most = 1'024;
 
@@ -35,12 +35,12 @@ struct Stat {
     char state = 'X';
     std::int64_t parent = 0;
     std::uint64_t start = 0;  // 0: there is no such process
-    std::string name{};       // at most 15 bytes
+    std::string name{};       // 15 bytes at most
 };
 
 // Fields 3, 4 and 22 of /proc/PID/stat. The second field, a name in brackets, may itself hold brackets and blanks.
 Stat stat_of(std::int64_t pid) {
-    constexpr int first_field = 5, start_field = 22;  // of what follows the parent
+    constexpr int first_field = 5, start_field = 22;  // positions among the fields after the parent's pid
     Stat process;
     const auto text = read_whole(proc(pid) + "/stat");
     const auto name_begin = text ? text->find('(') : std::string::npos;
@@ -55,7 +55,7 @@ Stat stat_of(std::int64_t pid) {
     return process;
 }
 
-// The rest of a line of /proc/PID/status; empty: there is no such line.
+// Returns the rest of a line of /proc/PID/status; empty if there is no such line.
 std::string line_of(const std::string& status, const std::string& name) {
     const std::string begin = "\n" + name + ":";
     const auto at = status.find(begin);
@@ -63,8 +63,8 @@ std::string line_of(const std::string& status, const std::string& name) {
     return status.substr(at + begin.size(), status.find('\n', at + 1) - at - begin.size());
 }
 
-// The name of the executable. A script that names its interpreter itself (`#!/bin/sh`) has that interpreter's. A
-// program that goes by several names (busybox) is what it was called by.
+// Returns the name of the executable. For a script that names its interpreter (`#!/bin/sh`) it is the interpreter's.
+// For a program with several names (busybox) it is the name of the call.
 std::string program_of(std::int64_t pid, const std::string& called) {
     std::error_code unreadable;
     const std::string name = std::filesystem::read_symlink(proc(pid) + "/exe", unreadable).filename().string();

@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t answer_most = 1 << 16;
 constexpr std::size_t sockets_most = 1'000'000;
 constexpr std::array<std::uint8_t, 2> address_families = {AF_INET, AF_INET6};
-constexpr std::uint32_t tcp_listen = 10, tcp_time_wait = 6;  // states that carry nothing: TCP_LISTEN, TCP_TIME_WAIT
+constexpr std::uint32_t tcp_listen = 10, tcp_time_wait = 6;  // states without traffic: TCP_LISTEN, TCP_TIME_WAIT
 
 bool request_sockets(int socket, std::uint8_t family) {
     struct {
@@ -92,7 +92,7 @@ std::optional<Sockets> tcp_sockets() {
         if (!request_sockets(socket.number(), family)) return std::nullopt;
         Read read = Read::more;
         while (read == Read::more) read = read_some(socket.number(), sockets);
-        if (read == Read::failed && family == AF_INET) return std::nullopt;  // a kernel may be without IPv6
+        if (read == Read::failed && family == AF_INET) return std::nullopt;  // a kernel may lack IPv6
     }
     return sockets;
 }

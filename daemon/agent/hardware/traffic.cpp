@@ -1,5 +1,5 @@
-// See traffic.hpp. /proc/net/dev, /proc/PID/io: proc(5), also /proc/stat. /proc/diskstats: Linux,
-// Documentation/admin-guide/iostats.rst; its sectors have 512 bytes whatever the disk.
+// Reads /proc/net/dev, /proc/PID/io and /proc/stat: proc(5). /proc/diskstats: Linux,
+// Documentation/admin-guide/iostats.rst; its sectors always have 512 bytes.
 #include "daemon/agent/hardware/traffic.hpp"
 
 #include <unistd.h>
@@ -17,7 +17,7 @@ namespace rtrain::agent {
 namespace {
 
 constexpr std::int64_t sector_bytes = 512;
-constexpr std::size_t descriptors_most = 65'536;  // of a worker: a job may open as many as it likes
+constexpr std::size_t descriptors_most = 65'536;  // per worker; a job may open any number
 
 struct Interface {
     std::string name;
@@ -29,7 +29,7 @@ std::vector<Interface> interfaces(const std::string& proc) {
     const auto text = read_whole(proc + "/net/dev");
     std::istringstream lines(text ? *text : "");
     for (std::string line; std::getline(lines, line);) {
-        const auto colon = line.find(':');  // the two lines of the heading have none
+        const auto colon = line.find(':');  // the two lines of the heading have no colon
         if (colon == std::string::npos) continue;
         std::istringstream name(line.substr(0, colon)), values(line.substr(colon + 1));
         Interface interface;
@@ -55,7 +55,7 @@ void add_network(protocol::Traffic& traffic, const std::string& proc, const std:
     }
 }
 
-// Partitions, and what lies upon disks (dm, md, loop), would count the same bytes again.
+// Adds the bytes of disks. Partitions, and devices on top of disks (dm, md, loop), would count the same bytes again.
 void add_disks(protocol::Traffic& traffic, const std::string& proc, const std::string& sys) {
     const auto text = read_whole(proc + "/diskstats");
     std::istringstream lines(text ? *text : "");
@@ -85,7 +85,8 @@ std::set<std::uint64_t> sockets_of(std::int64_t pid, std::size_t& descriptors_le
     return inodes;
 }
 
-// A process that ends leaves its counts to the one that waits for it. So nothing is lost within the tree of a shim.
+// Adds the file bytes of a process. A process that ends passes its counts to the process that waits for it. So the tree
+// of a shim loses none.
 void add_files(protocol::Traffic& traffic, std::int64_t pid) {
     const auto values = read_values("/proc/" + std::to_string(pid) + "/io");
     const auto read = values.find("read_bytes:"), written = values.find("write_bytes:");
@@ -94,8 +95,8 @@ void add_files(protocol::Traffic& traffic, std::int64_t pid) {
     traffic.disk_written = std::max<std::int64_t>(0, traffic.disk_written) + std::atoll(written->second.c_str());
 }
 
-// Returns the bytes of a connection since the last sample. A connection that is new, or whose inode number was given to
-// another one, counts whole.
+// Returns the bytes of a connection since the last sample. A new connection, or one with a reused inode number, counts
+// in full.
 std::int64_t growth(std::int64_t now, std::int64_t before) { return now >= before ? now - before : now; }
 
 }  // namespace
@@ -107,8 +108,8 @@ protocol::Traffic node_traffic(const std::string& proc, const std::string& sys) 
     return traffic;
 }
 
-// The first line of /proc/stat: user nice system idle iowait irq softirq steal, in ticks. What virtual machines used
-// (guest) is within user already.
+// Reads the first line of /proc/stat: user nice system idle iowait irq softirq steal, in ticks. The time of virtual
+// machines (guest) is part of user.
 std::int64_t processors_worked_ms(const std::string& proc) {
     const auto text = read_whole(proc + "/stat");
     std::istringstream values(text ? *text : "");
