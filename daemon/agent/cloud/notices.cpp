@@ -14,8 +14,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t gcp_left_ms = 30'000;     // from `preempted` to the end of the machine
-constexpr std::int64_t untold_left_ms = 30'000;  // no time is told: a started event of Azure
+constexpr std::int64_t gcp_left_ms = 30'000;     // time from `preempted` to the end of the machine
+constexpr std::int64_t untold_left_ms = 30'000;  // for a started event of Azure, which contains no time
 constexpr const char* azure_tag = "7783-7084-3265-9085-8269-3286-77";
 
 std::string line_of(const std::string& path) {
@@ -62,7 +62,7 @@ FirmwareNames firmware_names(const std::string& dmi_directory) {
             .chassis_asset_tag = line_of(dmi_directory + "/chassis_asset_tag")};
 }
 
-// Microsoft's own hypervisor has the same vendor; the tag is Azure's alone.
+// Microsoft's own hypervisor has the same vendor. Only Azure has the tag.
 Cloud cloud_of(const FirmwareNames& names) {
     if (names.sys_vendor == "Amazon EC2") return Cloud::aws;
     if (names.product_name == "Google Compute Engine") return Cloud::gcp;

@@ -57,7 +57,7 @@ bool send_all(int socket, std::string_view text, Clock::time_point until) {
     return true;
 }
 
-// Until the end of the connection: the question says that it is to be closed.
+// Reads until the end of the connection, which the request asks the server to close.
 std::optional<std::string> read_all(int socket, Clock::time_point until) {
     std::string bytes;
     for (char piece[4096];;) {
