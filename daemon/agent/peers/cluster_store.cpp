@@ -1,5 +1,5 @@
-// The Store of cluster://, over the head's /v1/storage. Each answer of the head that is not the expected one becomes an
-// Error with the path and the head's own words.
+// The Store of cluster://, through the head's /v1/storage. Each unexpected answer of the head becomes an Error with the
+// path and the head's message.
 
 #include "daemon/agent/peers/cluster_store.hpp"
 
@@ -27,7 +27,8 @@ namespace {
 using nlohmann::json;
 constexpr std::int64_t piece_bytes = 8 << 20;
 constexpr int tries_per_piece = 6;
-constexpr std::chrono::milliseconds pause_first{100};  // doubled with each try: the head may still write the piece
+// Doubles with each try, since the head may still be writing the piece.
+constexpr std::chrono::milliseconds pause_first{100};
 constexpr std::size_t connections_kept = 4;
 
 std::string encoded(std::string_view path) { return storage::percent_encoded(path, storage::Slash::kept); }
@@ -53,7 +54,7 @@ ErrorCode code_of(int status) {
     }
 }
 
-// What the head said, as an Error about `doing path`.
+// Returns the head's answer as an Error about `doing path`.
 Error refused(const std::string& doing, const std::string& path, const net::Response& answer) {
     const json body = parse_json(answer.body);
     Error error{.code = code_of(answer.status), .message = {}, .next = {}};
@@ -66,7 +67,7 @@ Error refused(const std::string& doing, const std::string& path, const net::Resp
     return error;
 }
 
-// A file read in pieces; closes itself.
+// A file that is read in pieces. The destructor closes it.
 class LocalFile {
   public:
     static Result<std::unique_ptr<LocalFile>> open(const std::string& path) {
@@ -217,7 +218,8 @@ class ClusterStore final : public storage::Store {
         return Done{};
     }
 
-    // How much of this upload the head has on its disk, and whether the file is in its place. None: it does not say.
+    // The part of this upload that is on the head's disk, and whether the file is in its place. Returns nullopt if the
+    // head does not report it.
     struct Present {
         std::int64_t bytes = 0;
         bool done = false;
@@ -233,7 +235,8 @@ class ClusterStore final : public storage::Store {
 
     Status upload(const LocalFile& file, const std::string& path, std::int64_t total,
                   const storage::Progress& progress) const {
-        const std::string id = security::random_hex(12);  // a number that comes again would go on from another's pieces
+        // Random, since a repeated number would continue another upload.
+        const std::string id = security::random_hex(12);
         std::int64_t offset = 0;
         int tries = 0;
         for (;;) {
@@ -243,13 +246,15 @@ class ClusterStore final : public storage::Store {
             const std::string query =
                 "?upload=" + id + "&offset=" + std::to_string(offset) + "&total=" + std::to_string(total);
             auto answer = request({.method = "PUT", .target = target(path) + query, .body = *piece});
-            if (!answer || answer->status == 409) {  // broken off, or the head has another offset: ask where to go on
+            if (!answer || answer->status == 409) {  // the connection broke, or the head has another offset, which is
+                                                     // requested next
                 if (++tries >= tries_per_piece) return answer ? refused("uploading", path, *answer) : answer.error();
                 std::this_thread::sleep_for(pause_first * (1 << tries));
                 const auto there = present(path, id);
                 if (there && there->done) return Done{};
                 if (there) offset = std::min(there->bytes, total);
-                continue;  // all bytes there, and not in its place: a piece without bytes has it put there
+                // The head has all bytes, but the file is not in its place: a piece without bytes moves it there.
+                continue;
             }
             if (answer->status >= 300) return refused("uploading", path, *answer);
             offset += bytes;

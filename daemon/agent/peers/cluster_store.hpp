@@ -1,6 +1,5 @@
-// cluster:// : a storage path that lies on the head, reached over its HTTPS API (/v1/storage). Files travel in pieces
-// of 8 MiB that may be resumed, so that a head's restart in mid-upload costs one piece. Calls block: use them on the
-// pool.
+// The store of cluster://, a storage path on the head, through its HTTPS API (/v1/storage). Files are sent in pieces of
+// 8 MiB that can be resumed. So a head's restart during an upload costs one piece. Calls block; use them on the pool.
 #pragma once
 
 #include <memory>
@@ -10,8 +9,7 @@
 
 namespace rtrain::agent {
 
-// `head` carries the node's certificate. Safe to use from several threads: calls at the same time use connections of
-// their own.
+// `head` carries the node's certificate. Thread-safe: concurrent calls use separate connections.
 std::unique_ptr<storage::Store> open_cluster_store(net::Endpoint head);
 
 }  // namespace rtrain::agent

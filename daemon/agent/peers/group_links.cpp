@@ -1,4 +1,5 @@
-// Links of report groups. A member says first which attempt it means (GroupJoin); its name is its certificate's.
+// Links of report groups. A member first sends the attempt that it belongs to (GroupJoin). Its certificate gives its
+// name.
 #include "daemon/agent/peers/group_links.hpp"
 
 #include <netdb.h>
@@ -25,14 +26,14 @@ net::TlsIdentity tls_of(const net::Endpoint& self) {
     return {.certificate_chain = self.certificate + self.ca, .private_key = self.private_key, .ca = self.ca};
 }
 
-// The server speaks of the head's flags.
+// Replaces the head's flag in the server's error by the agent's.
 Error name_our_flag(Error error) {
     if (error.code == ErrorCode::conflict || error.code == ErrorCode::io)
         error.next = "choose another port for the other agents with --peer-port (0: any that is free)";
     return error;
 }
 
-// 0: never kept.
+// Returns the stored port; 0 if none was stored.
 std::uint16_t kept_port(const std::string& path) {
     std::uint16_t port = 0;
     if (const auto text = read_whole(path)) std::from_chars(text->data(), text->data() + text->size(), port);
@@ -73,7 +74,7 @@ std::string own_name(int socket) {
     return text;
 }
 
-// Our end of a way there; nothing is sent. Empty: there is none.
+// Returns the local address of a route to `there`; empty without a route. Sends nothing.
 std::string own_end(const addrinfo& there) {
     const int probe = ::socket(there.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     std::string own;
@@ -82,7 +83,7 @@ std::string own_end(const addrinfo& there) {
     return own;
 }
 
-// Our end of a connection, which is closed at once. Empty: nobody answers there.
+// Returns the local address of a connection to `there`, which is closed at once; empty if the connection fails.
 std::string connected_end(const addrinfo& there) {
     const int probe = ::socket(there.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (probe < 0) return {};
@@ -112,8 +113,8 @@ std::string listening_host(const std::string& address, const net::Endpoint& head
         const Found addresses = addresses_of(address, 0, AI_NUMERICHOST);
         return addresses && is_ours(*addresses) ? address : everywhere;
     }
-    // The end of the connection that the head sees is what it tells other agents. A name may have several addresses, of
-    // which the head answers at some: the one that answers counts, else (the head is not up yet) the first.
+    // The head sends other agents the address that it sees. A name may have several addresses, and the head may listen
+    // only at some of them. The one that answers is used; if none does, the head is not up yet, and the first is used.
     const Found addresses = addresses_of(head.host == "localhost" ? "127.0.0.1" : head.host, head.port, 0);
     std::string own;
     for (const addrinfo* head_address = addresses.get(); head_address != nullptr && own.empty();
@@ -198,7 +199,7 @@ void GroupLinks::serve(net::Request request, const std::shared_ptr<net::Responde
 }
 
 void GroupLinks::accept(const std::string& node, const std::shared_ptr<net::Responder>& responder) {
-    auto self = std::make_shared<std::shared_ptr<net::Socket>>();  // held until it is closed
+    auto self = std::make_shared<std::shared_ptr<net::Socket>>();  // held until the socket is closed
     const auto socket = responder->accept_socket({.on_text =
                                                       [this, self, node](const std::string& text) {
                                                           if (const auto member = *self)
@@ -306,7 +307,8 @@ void GroupLinks::try_dial(AttemptKey attempt) {
                          }
                          if (!socket) return dial_later(attempt);
                          if (refused_.contains((*socket)->peer().certificate_serial))
-                             return (*socket)->close("this node has left the cluster");  // and it is dialled again
+                             // Closes the connection, which the other side opens again.
+                             return (*socket)->close("this node has left the cluster");
                          dial->socket = *socket;
                          dial->wait_ms = redial_first_ms;
                          dial->warned = false;
@@ -320,7 +322,7 @@ void GroupLinks::send(AttemptKey attempt, const std::string& node, const protoco
     if (node.empty()) {
         const auto entry = dials_.find(attempt);
         if (entry != dials_.end() && entry->second->socket) entry->second->socket->send(protocol::encode(outgoing));
-        return;  // cut: what is unanswered is said again when it is connected
+        return;  // closed: unanswered messages are sent again after the next connection
     }
     const auto entry = members_.find({attempt, node});
     if (entry != members_.end()) entry->second->send(protocol::encode(outgoing));

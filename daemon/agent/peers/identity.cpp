@@ -1,4 +1,4 @@
-// Joining, renewing, leaving: the node's certificate.
+// Joins, renews and leaves: the node's certificate.
 #include "daemon/agent/peers/identity.hpp"
 
 #include <fcntl.h>
@@ -43,7 +43,7 @@ struct Keys {
     std::string certificate, private_key, ca;
 };
 
-constexpr const char* files_before[] = {"/certificate.pem", "/key.pem", "/ca.pem"};  // of agents before this one
+constexpr const char* files_before[] = {"/certificate.pem", "/key.pem", "/ca.pem"};  // files of older agents
 
 std::optional<Keys> keys_of(const json& node, const std::string& at) {
     if (node.contains("private_key"))
@@ -121,8 +121,7 @@ Result<Identity> load_identity(const std::string& data_dir) {
                     .ca = keys->ca};
 }
 
-// One file: a new certificate beside the key of before would be of no use, and that is what a kill in between would
-// leave.
+// Saves the identity in one file, so that a kill cannot leave a new certificate with an old key.
 Status save_identity(const std::string& data_dir, const Identity& identity) {
     const std::string at = folder(data_dir);
     if (Status status = make_directory(data_dir, 0711); !status) return status;
@@ -203,15 +202,15 @@ DirectoryLock::~DirectoryLock() {
 namespace rtrain {
 namespace {
 
-// The head has given up what ran on a node that was taken out; whether the node is let in again or not, nobody else
-// would end it.
+// Ends the workers of a node that was removed from the cluster. The head has given them up, and no other process would
+// end them.
 void end_given_up(const std::string& data_dir, const std::string& node) {
     std::vector<std::string> damaged;
     for (const auto& saved : agent::kept_attempts(agent::NodeFiles{data_dir, ""}, agent::live_attempt_file, damaged))
         agent::kill_strays(agent::attempt_text(saved.prepare, saved.number), node);
 }
 
-// Without a token a node goes on as what it was before, unless its head says that it is that no more.
+// Continues with the existing identity, for a join without a token. Fails if the head refuses it.
 Status go_on(const AgentOptions& options) {
     auto lock = agent::DirectoryLock::take(options.data_dir);
     if (!lock) return lock.error();
@@ -239,7 +238,7 @@ Status join(const AgentOptions& options, const std::string& token_text) {
         return Error{ErrorCode::unauthorised, "this is a user's token; a node joins with a node token",
                      "rtrain token create --role node"};
     if (auto offer = agent::discover(agent::wishes(options)); !offer) return offer.error();
-    auto lock = agent::DirectoryLock::take(options.data_dir);  // an agent that runs here renews its identity
+    auto lock = agent::DirectoryLock::take(options.data_dir);  // an agent that runs here renews its identity itself
     if (!lock) return lock.error();
     std::optional<std::string> refused_node;
     if (auto old = agent::load_identity(options.data_dir)) {

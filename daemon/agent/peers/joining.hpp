@@ -1,4 +1,4 @@
-// How a node comes into a cluster, and leaves it.
+// How a node joins a cluster, and leaves it.
 #pragma once
 
 #include <string>
@@ -8,14 +8,14 @@
 
 namespace rtrain {
 
-// Makes a key, asks the head for a certificate, keeps both below data_dir (0600). Before anything is sent the head's
-// authority is checked against the fingerprint in the token, and this node's offer against the machine, so that a slip
-// costs no token. A node that has joined this cluster before keeps its identity, and needs no token: an empty one. It
-// is unauthorised then if it has left the cluster since.
+// Makes a key, requests a certificate from the head, and stores both below data_dir (0600). First checks the head's
+// authority against the fingerprint in the token, and this node's options against the machine, so that a mistake does
+// not use up a token. A node that has joined this cluster before keeps its identity and needs no token. The head
+// refuses it as unauthorised if it has left the cluster since.
 Status join(const AgentOptions& options, const std::string& token_text);
 
-// Returns whether an agent serves from data_dir at this moment as the node that `options` name, in the cluster that the
-// token is of (any cluster without a token). Such a node has nothing to join, and `join` would refuse.
+// Returns true if an agent serves from data_dir now, as the node in `options`, in the token's cluster (without a token:
+// in any cluster). Then there is nothing to join, and `join` would fail.
 bool serves_as_joined(const AgentOptions& options, const std::string& token_text);
 
 struct JoinedNode {
