@@ -40,7 +40,7 @@ int copy_part(const Descriptor& from, const Descriptor& to, std::uint64_t begin,
     return 0;
 }
 
-// Writes what is left of the log, with a note in the place of each cut.
+// Writes a copy of the log, with a note in the place of each cut.
 Status write_left(const std::string& log, const storage::LogCuts& cuts, const std::string& copy) {
     ::unlink(copy.c_str());
     const Descriptor from(::open(log.c_str(), O_RDONLY | O_CLOEXEC));
@@ -71,7 +71,7 @@ Status put_log(storage::Store& store, const std::string& log, const std::string&
         Status put = cuts.empty() ? store.put_file(log, to, false, {}) : write_left(log, cuts, copy);
         if (put && !cuts.empty()) put = store.put_file(copy, to, false, {});
         ::unlink(copy.c_str());
-        if (!put || storage::log_cuts(log) == cuts) return put;  // else zeros may have been read
+        if (!put || storage::log_cuts(log) == cuts) return put;  // otherwise zeros may have been read
     }
 }
 

@@ -1,4 +1,4 @@
-// A log whose middle is gone is kept beside its run as readers see it: the first bytes, a note, the newest bytes.
+// Copies a cut log into the run's directory in the form that readers see: the first bytes, a note, the newest bytes.
 #pragma once
 
 #include <string>

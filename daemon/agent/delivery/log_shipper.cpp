@@ -1,4 +1,4 @@
-// Files to pieces. inotify says when there is more; what comes in a burst is read together.
+// Sends files in pieces. inotify reports new bytes; the bytes of a burst are read together.
 #include "daemon/agent/delivery/log_shipper.hpp"
 
 #include <fcntl.h>
@@ -18,9 +18,9 @@ namespace rtrain::agent {
 namespace {
 
 constexpr std::int64_t gather_ms = 25;
-constexpr std::int64_t room_ms = 250;  // until it is tried again where there was no room
+constexpr std::int64_t room_ms = 250;  // time until the next try after the connection or the head had no room
 constexpr std::int64_t seen_apart_ms = 500;
-constexpr std::size_t seen_at_most = 2'000;  // then the newest covers the rest
+constexpr std::size_t seen_at_most = 2'000;  // after this number the newest time stands for the rest
 constexpr const char* streams[] = {"out", "err"};
 constexpr const char* setup_stream = "setup";
 
@@ -161,8 +161,8 @@ void LogShipper::note_growth(File& file) {
         file.seen.push_back({size, written});
 }
 
-// Where the file system cuts no middle out of a file, the log ends. Its worker only appends, so that what is cut off
-// comes back at the end of the last line, to be cut off again.
+// Returns the end of the log for a file system that cannot cut the middle out of a file. There the log ends at a limit.
+// Its worker appends, so bytes that are cut off can appear again after the last line, and are cut off again.
 std::uint64_t LogShipper::end_of(File& file) {
     const std::uint64_t size = size_of(file.path);
     if (file.end_at == 0 || size <= file.end_at) return size;
@@ -215,7 +215,7 @@ void LogShipper::hold_user(const std::string& user) {
                 if (file.held > level) hold_file(followed, file, level);
 }
 
-// The agent sends the head the number of missing bytes. The head may already have some of them.
+// Sends the head the number of missing bytes. The head may already have some of them.
 bool LogShipper::send_lost(File& file, const storage::LogCut& cut) {
     if (!send_({.attempt = file.attempt,
                 .rank = file.rank,
@@ -269,7 +269,8 @@ void LogShipper::pump(AttemptKey attempt) {
         note_growth(file);
         sending = sending && pump_file(file);
     }
-    if (connected_ && !sending) schedule(attempt, room_ms);  // no acknowledgement may be under way that would call this
+    // No acknowledgement may be under way that would continue the sending.
+    if (connected_ && !sending) schedule(attempt, room_ms);
     settle(entry->second);
 }
 
@@ -308,11 +309,11 @@ void LogShipper::acknowledged(const protocol::LogAck& ack) {
     if (entry == followed_.end()) return;
     for (File& file : entry->second.files)
         if (file.rank == ack.rank && file.stream == ack.stream) {
-            // A head that has less than was acknowledged was restored from a backup: it gets the rest again.
+            // A head that has fewer bytes than it acknowledged was restored from a backup. It gets the rest again.
             const bool lost = !ack.later && !file.later && ack.offset < file.acknowledged;
             file.acknowledged = lost ? ack.offset : std::max(file.acknowledged, ack.offset);
             if (lost) send_again(file);
-            file.sent = std::max(file.sent, file.acknowledged);  // sent before it was followed anew
+            file.sent = std::max(file.sent, file.acknowledged);  // may have been sent before the agent's restart
             if (std::exchange(file.later, ack.later) || ack.later) send_again(file);
         }
     remember(key, entry->second);
@@ -338,7 +339,7 @@ void LogShipper::remember(AttemptKey attempt, const Followed& followed) const {
     std::string text;
     for (const File& file : followed.files)
         text += name_of(file.rank, file.stream) + " " + std::to_string(file.acknowledged) + "\n";
-    // Lost: some bytes are sent twice, and the head drops them by their offset.
+    // If this file is lost, some bytes are sent twice, and the head drops them by their offset.
     if (Status kept = write_whole(files_.logs(attempt) + "/acknowledged", text, 0600, Durable::no); !kept) return;
 }
 

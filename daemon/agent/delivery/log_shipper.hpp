@@ -1,7 +1,7 @@
-// Follows workers' output files and sends them to the head as numbered pieces of bytes. What the head has acknowledged
-// is remembered on disk, so nothing is lost and little is sent twice over a restart of either. Bounded: at most a
-// window per file is under way. A user's logs stay within a part of the disk, and each file within `logs.max`: what is
-// more loses its middle, whether the head has it or not.
+// Follows workers' output files and sends them to the head as numbered pieces of bytes. The acknowledged offsets are
+// stored on disk, so that a restart of either side loses nothing and repeats little. At most a window of bytes per file
+// is unacknowledged. A user's logs stay within a part of the disk, and each file within `logs.max`. A longer file loses
+// its middle, whether the head has it or not.
 #pragma once
 
 #include <functional>
@@ -23,26 +23,27 @@ class LogShipper {
     static constexpr std::uint64_t window = 1 << 20, piece = 128 << 10;
     // Bytes that one user's logs may have, where all users' logs together have `held`.
     using ShareOfUser = std::function<std::uint64_t(std::uint64_t held)>;
-    // `send` is false while there is no connection, or no room on it.
+    // `send` returns false without a connection, or if the connection has no room.
     LogShipper(net::Loop& loop, NodeFiles files, std::function<bool(const protocol::LogChunk&)> send,
                ShareOfUser share);
     ~LogShipper();
 
     struct Bounds {
-        std::string user{};           // whose share of the disk it is
-        std::uint64_t bytes_max = 0;  // of one file; 0: no limit of its own
+        std::string user{};           // the user whose share of the disk the logs use
+        std::uint64_t bytes_max = 0;  // bound on one file; 0: no limit
     };
     void follow(const protocol::AttemptRef& attempt, const std::vector<std::uint32_t>& ranks, const Bounds& bounds);
-    // Before there are workers.
+    // Follows the output of the setup, before there are workers.
     void follow_setup(const protocol::AttemptRef& attempt, std::uint32_t rank, const Bounds& bounds);
-    void hold_to_limits(AttemptKey attempt);  // before its files are copied, once no process writes any more
-    // No process writes any more: `done` is called once everything is sent, or there is no connection to send it on,
-    // or no room on the head (then it follows when there is).
+    void hold_to_limits(AttemptKey attempt);  // called before the files are copied, when no process writes any more
+    // Ends the following when no process writes any more. Calls `done` once all bytes are sent. Without a connection,
+    // or without room at the head, calls it at once, and sends the rest later.
     void finish(AttemptKey attempt, std::function<void()> done);
     void acknowledged(const protocol::LogAck& ack);
-    void resend();  // a new connection: from the acknowledged offsets on
+    void resend();  // after a new connection: sends again from the acknowledged offsets
     void disconnected();
-    bool complete(AttemptKey attempt) const;  // ended, and the head has every byte; or not followed at all
+    // True if the head has every byte of an ended attempt, or if the attempt is not followed.
+    bool complete(AttemptKey attempt) const;
     std::function<void(AttemptKey)> on_complete = [](AttemptKey) {};
     void forget(AttemptKey attempt);
 
@@ -56,15 +57,15 @@ class LogShipper {
             std::uint64_t bytes = 0;
             std::int64_t wall_ms = 0;
         };
-        std::vector<Seen> seen;  // of what the head does not have yet: it may be sent again
+        std::vector<Seen> seen;  // for the bytes that the head does not have yet and may get again
         bool ended = false, last_sent = false;
-        std::uint64_t held = 0;  // bytes on the disk, as counted in `held_`
+        std::uint64_t held = 0;  // number of bytes on the disk, as counted in `held_`
         storage::LogCuts cuts{};
-        std::uint64_t end_at = 0;  // where the file system cuts no middle out: nothing is kept behind it; 0: it does
-        bool later = false;        // the head has no room for the piece now; it sends another LogAck once it has
+        std::uint64_t end_at = 0;  // bound on the kept bytes if the file system cannot cut out the middle; 0: it can
+        bool later = false;        // the head has no room now; it sends another LogAck when it has
     };
-    static std::uint64_t end_of(File& file);  // the size that counts
-    static void send_again(File& file);       // from where the head has it
+    static std::uint64_t end_of(File& file);  // the size without bytes behind `end_at`
+    static void send_again(File& file);       // from the first byte that the head lacks
     struct Followed {
         Bounds bounds;
         std::vector<File> files;
@@ -81,7 +82,7 @@ class LogShipper {
     void watch(AttemptKey attempt, Followed& followed);
     void pump(AttemptKey attempt);
     static void note_growth(File& file);
-    bool pump_file(File& file);  // false: there is no connection, or no room on it
+    bool pump_file(File& file);  // false without a connection, or if the connection has no room
     bool send_lost(File& file, const storage::LogCut& cut);
     void schedule(AttemptKey attempt, std::int64_t in_ms);
     void changed();
@@ -93,7 +94,7 @@ class LogShipper {
     std::function<bool(const protocol::LogChunk&)> send_;
     ShareOfUser share_;
     std::uint64_t held_ = 0;                        // bytes of all users' files
-    std::map<std::string, std::uint64_t> held_of_;  // of each user's
+    std::map<std::string, std::uint64_t> held_of_;  // bytes by user
     bool connected_ = false;
     int inotify_ = -1;
     std::map<int, AttemptKey> watches_;

@@ -27,7 +27,7 @@ bool written_by(const AttemptContext& context, int file) {
     return facts.st_uid == user && facts.st_size <= context.job.logs_max_bytes;
 }
 
-// The folder and its names, with the rights of the run's user.
+// Opens the folder and lists its files, with the rights of the run's user.
 Result<Descriptor> open_folder(const UserRights& rights, const std::string& scratch, std::vector<std::string>& names) {
     const auto top = storage::open_top(scratch);
     if (!top) return top.error();
@@ -55,7 +55,7 @@ Status copy_named_logs(const AttemptContext& context, const std::string& scratch
     const UserRights rights(context.user);
     std::vector<std::string> names;
     const auto folder = open_folder(rights, scratch, names);
-    if (!folder) return Done{};  // the usual case: no worker wrote any
+    if (!folder) return Done{};  // the usual case: no worker wrote such a file
     for (const std::string& name : names) {
         const auto file = open_log(rights, *folder, name);
         if (!file || !written_by(context, file->number())) continue;

@@ -1,4 +1,4 @@
-// Log files that workers wrote under names of their own choice, for whoever cannot write into the run's directory.
+// Delivers log files that workers wrote under their own names, for workers that cannot write to the run's directory.
 #pragma once
 
 #include <string>
@@ -7,11 +7,10 @@
 
 namespace rtrain::agent {
 
-inline constexpr const char* named_logs_folder = ".rtrain-logs";  // below the attempt's scratch directory
+inline constexpr const char* named_logs_folder = ".rtrain-logs";  // a folder below the attempt's scratch directory
 
-// Puts `rank-*` files of <scratch>/.rtrain-logs into `to`, the attempt's log directory below the storage. What lies
-// there was made by the run's user: links, devices and files of others are left alone, and so is what has the name of a
-// rank's own stream.
+// Copies `rank-*` files of <scratch>/.rtrain-logs to `to`, the attempt's log directory on the storage. The run's user
+// made them. So links, devices, files of other users, and names of a rank's own streams are skipped.
 Status copy_named_logs(const AttemptContext& context, const std::string& scratch, const std::string& to);
 
 }  // namespace rtrain::agent

@@ -14,7 +14,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// A mount point without its mount is a directory without runs: that this one is not there says nothing then.
+// Fails if the storage path holds no other run. Such a directory may be a mount point without its mount, so a missing
+// run does not prove that it was removed.
 Status other_runs_are_there(const AttemptContext& context) {
     if (!context.store->local()) return Done{};
     const fs::path path = fs::path(context.store->local_path(context.prepare.run_name)).parent_path();
@@ -29,7 +30,8 @@ Status other_runs_are_there(const AttemptContext& context) {
     return Error{ErrorCode::unreachable, "no run is in " + path.string() + "; is it mounted?", ""};
 }
 
-// An attempt's claim names the run that it is of; run.json names the first run of a directory only.
+// Returns true if the run's directory was removed or belongs to another run. The attempt's claim names its run;
+// run.json names only the first run of a directory.
 Result<bool> run_is_gone(const AttemptContext& context, std::uint32_t number) {
     const auto claim = storage::read_claim(*context.store, context.prepare.run_name, number);
     if (claim) return claim->run_id != context.prepare.run_id || claim->cluster_id != context.prepare.cluster_id;
@@ -51,7 +53,7 @@ std::string encode_mark(const PendingDelivery& delivery) {
     return json_text(mark);
 }
 
-// An agent before this one wrote the time alone, and left logs behind.
+// Reads the mark of a pending delivery. An older agent wrote only the time, and left only logs.
 PendingDelivery delivery_of(const SavedAttempt& saved, const std::string& mark, const NodeFiles& files) {
     PendingDelivery delivery{.prepare = saved.prepare,
                              .context = {},

@@ -1,4 +1,4 @@
-// What is not beside its run when an attempt has ended: its last metrics, its logs, its end.
+// The files of an ended attempt that are not in its run's directory yet: its last metrics, its logs, its end.
 #pragma once
 
 #include <cstdint>
@@ -15,33 +15,33 @@ namespace rtrain::agent {
 
 struct PendingDelivery {
     protocol::Prepare prepare;
-    Context context;  // null: of an attempt that ended under an agent before this one, and not tried yet
+    Context context;  // null for an attempt of an earlier agent before the first try
     std::uint32_t number = 0;
-    std::shared_ptr<Journal> journal;          // null: all metrics are there
-    bool logs = false;                         // are not
-    std::optional<storage::AttemptEnd> end{};  // is not
+    std::shared_ptr<Journal> journal;          // null: all metrics are delivered
+    bool logs = false;                         // true: logs are not delivered
+    std::optional<storage::AttemptEnd> end{};  // set if the end is not delivered
     std::int64_t since_wall_ms = 0, again_ms = 5'000;
     net::Loop::TimerId timer = 0;
-    bool trying = false;  // also while its run is being removed
-    bool warned = false;  // that a try has failed
+    bool trying = false;  // also true while the run is being removed
+    bool warned = false;  // a failed try was logged
 };
 
-// The mark of an attempt with a pending delivery, for the agent after this one.
+// Returns the mark of an attempt with a pending delivery, which the next agent reads.
 std::string encode_mark(const PendingDelivery& delivery);
 PendingDelivery delivery_of(const SavedAttempt& saved, const std::string& mark, const NodeFiles& files);
 
 struct Tried {
-    Status all{Done{}};  // what did not go; the run's absence is none of it
+    Status all{Done{}};  // the first error; a missing run is none
     Context context;
-    bool logs = false;         // are there now
-    bool run_is_gone = false;  // nothing was written, nor will be
+    bool logs = false;         // the logs are delivered now
+    bool run_is_gone = false;  // nothing was written, and nothing will be
 };
-// Tries to bring an attempt's rest into its run's directory. It blocks: it runs on the pool. A run that was removed, or
-// whose directory is another run's by now, is not written to.
+// Tries to deliver the rest of an attempt to its run's directory. Blocks; call it on the pool. Writes nothing if the
+// run was removed, or if its directory belongs to another run now.
 Tried deliver(const PendingDelivery& delivery, const NodeFacts& facts);
 
-// Whether an attempt whose workers were launched finds its run where it was: a path may be without its mount after a
-// restart of its node, and what is written there is lost. It reads one small file of the storage, and blocks.
+// Fails unless an attempt whose workers were launched finds its run. After a restart of the node the mount of the path
+// may be missing, and files written there would be lost. Blocks: reads one small file of the storage.
 Status run_is_there(const AttemptContext& context, std::uint32_t number);
 
 }  // namespace rtrain::agent

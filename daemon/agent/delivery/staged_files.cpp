@@ -20,9 +20,9 @@ namespace rtrain::agent {
 namespace {
 
 using storage::Descriptor;
-// The name of the note that a rank stages if its files lie in the run's directory already: the note holds their path,
-// and the files stay there. Other ranks may put theirs beside them until all ranks have come. Of a directory that lies
-// deeper, its path below the run's directory follows, after a zero byte.
+// The name of a rank's note that its files are already in the run's directory. The note holds their path, and the files
+// stay there. Other ranks may add their files until all ranks have reported. If the directory lies deeper, a zero byte
+// and its path below the run's directory follow.
 constexpr const char* in_place_note = ".rtrain-in-place";
 constexpr std::size_t note_most = 4096 + 1 + storage::checkpoint_name_most;
 
@@ -41,11 +41,11 @@ Error unread(const Error& why, const std::string& name, const UserRights& rights
 }
 
 struct NotedPlace {
-    std::string path;  // as its rank calls it
+    std::string path;  // as the rank gave it
     std::string name;  // relative to the run's directory
 };
 
-// The note of a rank that put its files into the run's directory itself: where. Empty: it did not.
+// Returns the place in the note of a rank that stored its files in the run's directory itself; empty without a note.
 NotedPlace noted_place(const Descriptor& stage) {
     const auto note = storage::open_beneath(stage, in_place_note, a_file);
     char text[note_most];
@@ -97,10 +97,11 @@ Result<std::string> StagedFiles::in_place(const StagedPaths& staged) const {
 Status StagedFiles::list_rank(std::uint32_t rank, const std::string& given,
                               std::map<std::string, StagedEntry>& files) const {
     auto stage = open_stage(given);
-    if (!stage && stage.error().code == ErrorCode::not_found) return Done{};  // a try before has moved its files
+    if (!stage && stage.error().code == ErrorCode::not_found) return Done{};  // an earlier try has moved its files
     if (!stage) return stage.error();
     const NotedPlace noted = noted_place(*stage);
-    const std::string named = noted.path.empty() ? given : noted.path;  // links in it may name it as its rank did
+    // Links in it may contain the path as the rank gave it.
+    const std::string named = noted.path.empty() ? given : noted.path;
     std::string place = given;
     if (!noted.path.empty()) {
         if (!context_.store->local() || !storage::safe_relative(noted.name))
@@ -120,14 +121,15 @@ Status StagedFiles::list_rank(std::uint32_t rank, const std::string& given,
                           .bytes = tree_entry.bytes,
                           .link = tree_entry.link,
                           .in_place = !noted.path.empty()};
-        // Opened now, since an upload that cannot read them would be tried again and again.
+        // The files are opened now, since an upload that cannot read them would be retried for ever.
         auto opened = open_entry(entry);
         struct stat facts{};
-        if (!opened && tree_entry.link && opened.error().code == ErrorCode::not_found) continue;  // a link to nothing
+        // A link without a target.
+        if (!opened && tree_entry.link && opened.error().code == ErrorCode::not_found) continue;
         if (!opened) return opened.error();
         if (::fstat(opened->number(), &facts) != 0 || !S_ISREG(facts.st_mode)) continue;  // a link to a directory
         entry.bytes = static_cast<std::int64_t>(facts.st_size);
-        if (!exact_json_text(nlohmann::json(entry.name)))  // the manifest would name a file that is not there
+        if (!exact_json_text(nlohmann::json(entry.name)))  // the manifest would name a file that does not exist
             return Error{ErrorCode::invalid,
                          "the file " + json_text(nlohmann::json(entry.name)) + " of rank " + std::to_string(rank) +
                              "'s checkpoint has a name that is not UTF-8",
@@ -146,7 +148,7 @@ Result<std::map<std::string, StagedEntry>> StagedFiles::list(const StagedPaths& 
     return files;
 }
 
-// The rights are worn.
+// Opens a staged file. The caller has taken on the user's rights.
 Result<Descriptor> StagedFiles::open_entry(const StagedEntry& entry) const {
     const auto stage = open_stage(entry.stage);
     if (!stage) return stage.error();
@@ -169,7 +171,8 @@ Result<storage::Place> StagedFiles::place_of(const StagedEntry& entry) const {
     return storage::place_beneath(*stage, entry.name);
 }
 
-// Whether the file has come to its place without being copied: it lies there, or was moved. With the user's rights.
+// Returns true if the file reached its place without a copy: it was there, or it was moved. Called with the user's
+// rights.
 Result<bool> StagedFiles::move_there(const StagedEntry& entry, const Descriptor& opened, const std::string& path,
                                      const storage::Progress& progress) const {
     if (entry.in_place && !entry.link) {
@@ -202,10 +205,10 @@ Status StagedFiles::give(const StagedEntry& entry, const std::string& path, cons
     }
     const UserRights::Worn worn(rights_);
     if (!worn.taken()) return worn.taken();
-    if (context_.store->local())  // from the descriptor: opened again it would be with the agent's rights
+    if (context_.store->local())  // copies from the descriptor, since opening it again would use the agent's rights
         if (Status copied = storage::put_opened(*context_.store, *opened, entry.local(), path, progress); !copied)
             return copied;
-    if (entry.link) return Done{};  // other links may lead over it; it goes with the directory
+    if (entry.link) return Done{};  // other links may lead over it; it is removed with the directory
     if (const auto place = place_of(entry)) ::unlinkat(place->directory.number(), place->name.c_str(), 0);
     return Done{};
 }

@@ -1,6 +1,6 @@
-// What workers leave in the directories that this agent made for them, on its way into the run's directory. Workers may
-// be users of their own and write there until the files are gone: all is done with their rights, and a link that leads
-// out of such a directory is refused by name.
+// Moves the files in the staging directories of workers to the run's directory. Workers may be other users, and may
+// write there until the files are gone. So all access uses their rights, and a link that leads out of such a directory
+// is an error.
 #pragma once
 
 #include <functional>
@@ -15,28 +15,29 @@ namespace rtrain::agent {
 
 struct StagedEntry {
     std::uint32_t rank = 0;
-    std::string stage, named, name;  // the directory, what its rank calls it, and the file's name below it
+    // The staging directory, its path as the rank gave it, and the file's name below it.
+    std::string stage, named, name;
     std::int64_t bytes = 0;
-    bool link = false;      // to a file of the same directory: its content is copied
-    bool in_place = false;  // it lies where it belongs, in the run's directory
+    bool link = false;      // a link to a file of the same directory, whose content is copied
+    bool in_place = false;  // the file is in its place in the run's directory
     std::string local() const { return stage + "/" + name; }
 };
 
-// Did this agent, or one before it, make the directory for this rank of this attempt?
+// Returns true if this agent, or an earlier one, made the directory for this rank of this attempt.
 bool is_stage_of(const AttemptContext& context, std::uint32_t rank, const std::string& path);
 
 class StagedFiles {
   public:
     explicit StagedFiles(const AttemptContext& context) : context_(context), rights_(context.user) {}
-    // The directory of the run into which a rank has put its files itself, as the note that it staged says. Empty:
-    // none has. An error where two name different ones.
+    // Returns the directory of the run into which a rank has stored its files itself, by the rank's note; empty without
+    // a note. Fails if two notes differ.
     Result<std::string> in_place(const StagedPaths& staged) const;
-    // Every name once, with its lowest rank. A file that the worker's user may not read is an error, and so is a link
-    // that leads out of the staged directory.
+    // Returns every file name, with its lowest rank. Fails for a file that the worker's user may not read, and for a
+    // link that leads out of the staging directory.
     Result<std::map<std::string, StagedEntry>> list(const StagedPaths& staged) const;
     Result<std::string> hash(const StagedEntry& entry, const storage::Progress& progress) const;
-    // Moved or copied to `path` of the store. `sent` gets the opened file once it is on a store that is not local,
-    // before its staged name goes.
+    // Moves or copies the file to `path` of the store. For a store that is not local, calls `sent` with the opened file
+    // after the copy, before the staged name is removed.
     using Sent = std::function<void(const storage::Descriptor& file)>;
     Status give(const StagedEntry& entry, const std::string& path, const storage::Progress& progress = {},
                 const Sent& sent = {}) const;

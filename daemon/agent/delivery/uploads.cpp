@@ -42,7 +42,7 @@ std::string attempt_folder(std::uint32_t number) {
 
 std::string text_of(const Error& error) { return error.message + (error.next.empty() ? "" : "; " + error.next); }
 
-// A file system that does not say counts as roomy: writing will tell.
+// Returns the free bytes of a directory. A file system that reports none counts as empty, since a write will show it.
 std::int64_t free_bytes(const std::string& directory, const WorkerUser& user = {}) {
     std::error_code failed;
     const UserRights rights(user);
@@ -88,8 +88,8 @@ json listed(const std::vector<protocol::StagedFile>& files) {
     return list;
 }
 
-// What a checkpoint consists of is settled and written down before its first file moves: a try that breaks off leaves
-// some of them there and some here, and the next one must still name them all.
+// Determines the files of a checkpoint and stores the list before the first file moves. An interrupted try leaves some
+// files here and some there, and the next try must find all of them.
 Result<std::vector<protocol::StagedFile>> settled_files(const StagedFiles& staged,
                                                         const std::map<std::string, StagedEntry>& entries,
                                                         const std::set<std::string>& skip, const std::string& kept_at,
@@ -115,13 +115,13 @@ Result<std::vector<protocol::StagedFile>> settled_files(const StagedFiles& stage
     return files;
 }
 
-// The name of a file for a checkpoint's directory, which may lie deeper in the run's: no part of its path has a '\\'.
+// Returns a file name for a checkpoint's directory, which may contain slashes. No part of its path contains a '\\'.
 std::string one_name(std::string directory) {
     std::replace(directory.begin(), directory.end(), '/', '\\');
     return directory;
 }
 
-// Of checkpoints before: one is on its way at most.
+// Removes the lists of earlier checkpoints. At most one checkpoint is being uploaded.
 void drop_lists(const std::string& spool, const std::string& kept) {
     std::error_code failed;
     std::vector<fs::path> old;
@@ -130,8 +130,8 @@ void drop_lists(const std::string& spool, const std::string& kept) {
     for (const fs::path& path : old) ::unlink(path.c_str());
 }
 
-// What is committed is never touched: an upload goes below a name that has no manifest. True: this very checkpoint was
-// committed, by an agent that died before it could say so.
+// Returns true if an earlier agent committed this very checkpoint and died before it reported that. A name with another
+// committed manifest is an error, since a commit is never changed.
 Result<bool> committed_before(const AttemptContext& context, const Upload& order,
                               const std::vector<protocol::StagedFile>& files) {
     const std::string place = context.prepare.run_name + "/" + order.directory;
@@ -149,7 +149,7 @@ Result<bool> committed_before(const AttemptContext& context, const Upload& order
     return Error{ErrorCode::conflict, "checkpoint " + place + " is committed already, with other files", ""};
 }
 
-// Returns where what is sent of a checkpoint stays until its commit; empty: it is not kept.
+// Returns the directory that keeps the sent files of a checkpoint until its commit; empty if they are not kept.
 std::string begin_sent_of(const AttemptContext& context, std::uint64_t report) {
     if (context.store->local()) return "";
     const std::string sent = sent_below(context.spool, report);
@@ -158,14 +158,14 @@ std::string begin_sent_of(const AttemptContext& context, std::uint64_t report) {
     return begun ? sent : "";
 }
 
-// A file that is not kept is downloaded by the next attempt.
+// Keeps a sent file for the next attempt. If that fails, the next attempt downloads the file.
 void keep_for_restart(const storage::Descriptor& file, const std::string& sent, const std::string& sha256) {
     if (sent.empty()) return;
     if (const Status kept = keep_sent(file, sent, sha256); !kept)
         warn("a file of a checkpoint is not kept on the node: " + kept.error().message);
 }
 
-// A link may lead to a file beside it, which is there only until it is moved.
+// Puts links first, since the target of a link may be moved.
 std::vector<protocol::StagedFile> links_first(std::vector<protocol::StagedFile> files,
                                               const std::map<std::string, StagedEntry>& entries) {
     std::stable_partition(files.begin(), files.end(), [&](const protocol::StagedFile& file) {
@@ -192,8 +192,8 @@ bool named_in(const json& header, const protocol::Clear& order) {
                                                 [&](const std::string& id) { return header["run_id"] == json(id); });
 }
 
-// Removes a run from a bucket. Nothing can be set aside there: run.json goes last, so that the name stays taken until
-// the rest is gone, and a removal that was cut off can be asked for again.
+// Removes a run from a bucket. A bucket has no rename, so run.json is removed last. Until then the name stays taken,
+// and an interrupted removal can be repeated.
 Status remove_objects(storage::Store& store, const std::string& run_name) {
     const auto entries = store.list(run_name);
     if (!entries) return entries.error();
@@ -220,7 +220,7 @@ Status make_on_storage(const AttemptContext& context, const std::string& place) 
     return stage ? Status(Done{}) : stage.error();
 }
 
-// Makes a staging directory in the agent's own spool and gives it to the user by its descriptor.
+// Makes a staging directory in the agent's own spool, and changes its owner by the descriptor.
 Status make_in_spool(const AttemptContext& context, const std::string& name) {
     const auto spool = storage::open_top(context.spool);
     if (!spool) return spool.error();
@@ -234,7 +234,7 @@ Status make_in_spool(const AttemptContext& context, const std::string& name) {
     return Done{};
 }
 
-// Removes a directory below the storage path where it is empty. Others of the run may be in it.
+// Removes a directory below the storage path if it is empty. Other directories of the run may be in it.
 void remove_if_empty(storage::Store& store, const std::string& path) {
     const auto top = store.top();
     if (!top) return;
@@ -267,8 +267,8 @@ std::string storage_reason(ErrorCode code) {
     return "storage_failed";
 }
 
-// Chooses where ranks stage. It is on storage while twice what came last fits there, and never less than a small
-// reserve, since others write there too.
+// Returns where ranks stage. The storage path is used while it has room for twice the last checkpoint, and at least for
+// a small reserve, since others write there too.
 StagePlace place_to_stage(std::int64_t expected, std::optional<std::int64_t> storage_free, std::int64_t node_free) {
     if (storage_free && *storage_free >= std::max(reserve_bytes, 2 * expected)) return StagePlace::storage;
     return expected <= node_free / 5 ? StagePlace::spool : StagePlace::nowhere;
@@ -306,7 +306,8 @@ Result<std::string> claimed_place(const AttemptContext& context, const ListStage
     return ours ? std::move(place) : ours.error();
 }
 
-// A storage that does not take the claim now takes the checkpoint later, under a name with its attempt.
+// Claims the requested name. If the storage cannot store the claim now, the checkpoint is stored later under a name
+// with its attempt.
 bool claimed(const AttemptContext& context, const ListStaged& order) {
     const auto ours = storage::claim_directory(*context.store, context.prepare.run_name, order.name,
                                                {.attempt = order.number, .report = order.index});
@@ -341,7 +342,7 @@ Uploaded upload(const AttemptContext& context, const Upload& order, const Upload
         answer.files.clear();
         return answer;
     };
-    // The directory's name comes from rank 0's node, so this node asks storage whose it is.
+    // The directory's name comes from rank 0's node, so this node checks its owner on the storage.
     const Status ours = storage::check_owner(*context.store, context.prepare.run_name, order.directory,
                                              {.attempt = order.number, .report = order.index});
     if (!ours) return fail(ours.error());
@@ -351,7 +352,7 @@ Uploaded upload(const AttemptContext& context, const Upload& order, const Upload
     if (!in_place->empty() && *in_place != order.directory) {
         fail({ErrorCode::invalid, "files lie in " + *in_place + ", and the checkpoint is " + order.directory,
               "of one report all ranks bring the same directory of the run"});
-        answer.reason = name_taken;  // however often it is tried
+        answer.reason = name_taken;  // a permanent failure
         return answer;
     }
     auto entries = staged.list(order.staged);
@@ -373,7 +374,7 @@ Uploaded upload(const AttemptContext& context, const Upload& order, const Upload
     for (const protocol::StagedFile& file : links_first(*files, *entries)) {
         if (*before) break;
         const auto here = entries->find(file.path);
-        if (here == entries->end()) {  // moved by a try before
+        if (here == entries->end()) {  // an earlier try has moved the file
             if (there.empty())
                 if (Status listed = list_sizes(context, below, there); !listed) return fail(listed.error());
             const auto came = there.find(below + file.path);
@@ -389,7 +390,8 @@ Uploaded upload(const AttemptContext& context, const Upload& order, const Upload
     }
     answer.files = std::move(*files);
     drop_staged(context, order.staged);
-    return answer;  // the list stays until the next checkpoint: this agent may die before it has told of the files
+    // The list stays until the next checkpoint, since this agent may die before it has reported the files.
+    return answer;
 }
 
 ManifestWritten commit(const AttemptContext& context, const WriteManifest& order) {
@@ -401,7 +403,7 @@ ManifestWritten commit(const AttemptContext& context, const WriteManifest& order
     return answer;
 }
 
-// Removes staged directories: those on storage with the user's rights, those in the agent's spool with its own.
+// Removes staging directories, on the storage with the user's rights, in the agent's spool with its own.
 void drop_staged(const AttemptContext& context, const StagedPaths& staged) {
     const std::string root = context.store->local() ? context.store->local_path("") : "";
     for (const auto& [rank, directory] : staged) {
@@ -428,7 +430,8 @@ void drop_staging(const AttemptContext& context) {
         remove_if_empty(*context.store, directory);
 }
 
-// The metrics of a rank are sound JSON (the worker's frame was read), if on several lines: there a line break is space.
+// Returns a journal line. A rank's metrics are valid JSON, checked in the worker's frame, but may contain line breaks,
+// which become spaces.
 std::string journal_line(const JournalMetrics& metrics) {
     std::string line = R"({"index":)" + std::to_string(metrics.index) + R"(,"metrics":{)";
     for (const auto& [rank, text] : metrics.metrics_json) {
@@ -458,7 +461,7 @@ Status copy_logs(const AttemptContext& context, const NodeFacts& facts, std::uin
     const std::string folder = context.prepare.run_name + "/logs/attempt-" + attempt_folder(number);
     std::error_code failed;
     for (const auto& entry : fs::directory_iterator(facts.files.logs(key_of(context.prepare.attempt)), failed)) {
-        if (!is_log(entry.path().filename())) continue;  // others come and go while this looks
+        if (!is_log(entry.path().filename())) continue;  // other files may appear and disappear meanwhile
         std::error_code gone;
         if (!entry.is_regular_file(gone) || entry.file_size(gone) == 0 || gone) continue;
         const std::string to = folder + "/" + entry.path().filename().string();
@@ -493,9 +496,8 @@ CheckpointGone remove_checkpoint(const NodeFacts& facts, const protocol::Delete&
 
 namespace {
 
-// Removes the run's directory with the rights of its user alone. It is held from the look at its run.json on: who
-// exchanges a name on the way cannot have another directory removed. A removal that was cut off can be asked for again:
-// it goes on with what was set aside.
+// Removes the run's directory with the rights of its user. The directory stays open from the check of its run.json on,
+// so that an exchanged name cannot redirect the removal. An interrupted removal can be repeated.
 Result<bool> clear_directory(storage::Store& store, const WorkerUser& owner, const protocol::Clear& order) {
     const Status handed = hand_over_run(store, order.run_name, owner, order.access.user);
     const UserRights rights(owner);
@@ -533,7 +535,7 @@ protocol::Cleared clear_run(const NodeFacts& facts, const protocol::Clear& order
     const auto removed = [&]() -> Result<bool> {
         const auto uri = storage::parse_uri(order.storage_path);
         if (!uri) return uri.error();
-        if (uri->scheme == storage::Scheme::cluster) return false;  // the head's own: it removes that itself
+        if (uri->scheme == storage::Scheme::cluster) return false;  // the head removes its own runs
         const auto owner = user_of_order(facts, order.storage_path, order.access.user);
         if (!owner) return owner.error();
         const auto store = open_store_of_run(facts, order.storage_path, order.access.user, order.access);

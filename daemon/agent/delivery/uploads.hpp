@@ -1,5 +1,5 @@
-// What the agent does to a run's directory while and after it runs: stage, upload, commit, journal, delete. Blocking:
-// runs on the pool.
+// The agent's operations on a run's directory during and after the run: stage, upload, commit, journal, delete. They
+// block; call them on the pool.
 #pragma once
 
 #include <functional>
@@ -11,30 +11,30 @@
 
 namespace rtrain::agent {
 
-// The kind of a storage's error, in one word of a notice and of rtrain_checkpoint_failures_total{reason}.
+// Returns the kind of a storage error as one word, for a notice and for rtrain_checkpoint_failures_total{reason}.
 std::string storage_reason(ErrorCode code);
 
-// Room for a checkpoint of `expected` bytes; free bytes of the storage path (none: it is not a directory here) and of
-// the node's own disk. Two checkpoints are on a node at most: one on its way, one staged; the spool takes a fifth of
-// what is free, since the disk is not ours alone.
+// Returns where to stage a checkpoint of `expected` bytes, by the free bytes of the storage path (nullopt: not a
+// directory on this node) and of the node's disk. At most two checkpoints are on a node, one being uploaded and one
+// staged. The spool takes a fifth of the free bytes, since other programs use the disk.
 enum class StagePlace { storage, spool, nowhere };
 StagePlace place_to_stage(std::int64_t expected, std::optional<std::int64_t> storage_free, std::int64_t node_free);
-// Returns a new staging directory. It is on the storage path, where its files need no copy; on the node's own disk when
-// there is hardly room for `expected` bytes there, so that it is the upload that fails on a full disk, and not the
-// program that writes its files.
+// Returns a new staging directory. It is on the storage path, where its files need no copy. If that has hardly room for
+// `expected` bytes, it is on the node's own disk. Then a full storage fails the upload, not the user's program.
 Result<std::string> make_stage(const AttemptContext& context, std::uint32_t rank, const std::string& unique,
                                std::int64_t expected);
 StagedListed list_staged(const AttemptContext& context, const ListStaged& order);
-// Hashes each file and moves or sends it below `directory`. A file that a broken try has moved already is found there.
-// `moved` hears, each second at most and from any thread, how far it has come: never less in a try that comes further.
+// Hashes each file and moves or sends it below `directory`. Files that an interrupted try has moved are found there.
+// Calls `moved` with the number of bytes so far, at most once a second, from any thread. The number never decreases.
 using UploadProgress = std::function<void(std::int64_t bytes)>;
 Uploaded upload(const AttemptContext& context, const Upload& order, const UploadProgress& moved = {});
 ManifestWritten commit(const AttemptContext& context, const WriteManifest& order);
 void drop_staged(const AttemptContext& context, const StagedPaths& staged);
-void drop_staging(const AttemptContext& context);  // all of an attempt that has ended
+void drop_staging(const AttemptContext& context);  // removes all staging of an attempt that has ended
 
 std::string journal_line(const JournalMetrics& metrics);
-Status deliver(Journal& journal, const AttemptContext& context, std::uint32_t number);  // into the run's directory
+// Appends the journal to that of the run's directory.
+Status deliver(Journal& journal, const AttemptContext& context, std::uint32_t number);
 Status copy_logs(const AttemptContext& context, const NodeFacts& facts, std::uint32_t number);
 
 CheckpointGone remove_checkpoint(const NodeFacts& facts, const protocol::Delete& order);
