@@ -23,18 +23,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t version_most = 64 << 10;  // bytes that are read of a file of a package
+constexpr std::size_t version_most = 64 << 10;  // number of bytes that are read of a package's file
 constexpr const char* use_mark = "/compile-cache";
 
-std::mutex caches_mutex;  // held from the look for an entry until it is marked as used
+std::mutex caches_mutex;  // held from the search for an entry until the entry is marked as used
 
-// Variables that choose the interpreter's libraries.
+// variables that choose the interpreter's libraries
 const char* const chooses_libraries[] = {
     "PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "CC", "CXX"};
 
 std::string caches_below(const std::string& data_dir) { return data_dir + "/caches"; }
 
-// The first bytes of a file that the user may read; empty: there is none.
+// Returns the first bytes of a file that the user may read; empty if there is none.
 std::string text_for(const UserRights& rights, const std::string& path) {
     const auto file = rights.open_file(path);
     if (!file) return {};
@@ -108,7 +108,7 @@ std::vector<CacheFacts> caches_of(const NodeFiles& files) {
     return caches;
 }
 
-// An entry that an attempt was given meanwhile stays.
+// Removes an entry, unless an attempt has started to use it meanwhile.
 void remove_cache(const std::string& folder, const CacheFacts& cache) {
     const std::string place = folder + "/" + cache.entry, gone = folder + "/" + gone_prefix + cache.entry;
     {
@@ -124,7 +124,7 @@ void remove_cache(const std::string& folder, const CacheFacts& cache) {
 }  // namespace
 
 std::string cache_entry_of(const CompileEnvironment& environment) {
-    std::string text = "1";  // of this layout
+    std::string text = "1";  // version of this layout
     const auto add = [&text](const std::string& part) { text.append(1, '\0').append(part); };
     add(environment.token_user);
     add(std::to_string(environment.user.uid));
@@ -161,7 +161,7 @@ std::vector<std::string> caches_to_remove(const std::vector<CacheFacts>& caches,
     std::int64_t bytes = 0;
     for (const CacheFacts& cache : caches) {
         const bool is_old = !cache.in_use && now_wall_ms - cache.used_wall_ms > cache_unused_ms;
-        if (is_old || cache.entry.starts_with(gone_prefix)) {  // a removal before this one did not come to its end
+        if (is_old || cache.entry.starts_with(gone_prefix)) {  // an earlier removal was interrupted
             removed.push_back(cache.entry);
             continue;
         }

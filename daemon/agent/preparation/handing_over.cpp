@@ -1,5 +1,5 @@
-// Owners are changed by descriptors alone. No link is followed; files with a second name and other file systems stay
-// root's. run.json changes its owner last, so a run that was handed over in part is handed over again.
+// Changes owners by descriptors alone. Follows no link. Files with a second name, and other file systems, stay root's.
+// run.json changes its owner last, so that an interrupted hand-over is repeated.
 #include "daemon/agent/preparation/handing_over.hpp"
 
 #include <fcntl.h>
@@ -28,13 +28,13 @@ bool is_of_a_run(const std::string& name) {
          {"code", "driver.pkl", "attempts", "logs", "names", "result.json", ".staging"})
         if (name == own_name) return true;
     if (name == header_name || name.starts_with(".rtrain-")) return true;
-    const auto tag = name.rfind("-a");  // a checkpoint: whatever-a001
+    const auto tag = name.rfind("-a");  // a checkpoint such as whatever-a001
     return tag != std::string::npos && tag + 2 < name.size() &&
            name.find_first_not_of("0123456789", tag + 2) == std::string::npos;
 }
 
-// Whether all of the run's directory, or of one that holds checkpoints, is known: the run's own files at its top, and
-// the checkpoints that are claimed. A directory in `claims` holds the claims of deeper checkpoints.
+// Returns true if every entry of the run's directory, or of one with checkpoints, is known: the run's own files at its
+// top, and the claimed checkpoints. A directory in `claims` holds the claims of deeper checkpoints.
 bool is_all_of_a_run(const Descriptor& directory, const std::optional<Descriptor>& claims, std::size_t level = 0) {
     const auto names = storage::names_in(directory);
     if (!names || level > storage::checkpoint_parts_most) return false;
@@ -80,11 +80,11 @@ class HandingOver {
     Status entry(const Descriptor& directory, const std::string& name, int level) const {
         const auto opened = storage::open_beneath(directory, name, O_PATH);
         struct stat seen{};
-        if (!opened || ::fstat(opened->number(), &seen) != 0) return Done{};  // a link, or gone
+        if (!opened || ::fstat(opened->number(), &seen) != 0) return Done{};  // a link, or removed
         const bool is_directory = S_ISDIR(seen.st_mode);
         if (seen.st_uid != 0 || seen.st_dev != device_) return Done{};
         if (!is_directory && !(S_ISREG(seen.st_mode) && seen.st_nlink == 1)) return Done{};
-        if (is_directory) {  // a directory is given last: until then only root changes what is in it
+        if (is_directory) {  // a directory changes its owner last, so that only root changes its entries until then
             const auto below = storage::open_beneath(*opened, "", O_RDONLY | O_DIRECTORY);
             if (!below) return below.error();
             if (Status given = entries(*below, level + 1); !given) return given;
@@ -96,7 +96,8 @@ class HandingOver {
     dev_t device_;
 };
 
-// Whether the user reaches the storage path: else the probe, which is the user's, says so. Root tells nothing of it.
+// Returns true if the user can reach the storage path. Otherwise the probe, which runs as the user, reports the error,
+// and root reveals nothing about the path.
 bool is_reached_by(const WorkerUser& user, storage::Store& store) {
     const UserRights::Worn worn{UserRights(user)};
     return worn.taken() && store.top();
@@ -108,7 +109,7 @@ bool is_root_s_alone(const Descriptor& header, const struct stat& directory) {
            (directory.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-// Returns why the run is not handed over to this user; empty: it is.
+// Returns why the run is not handed over to this user; empty if it is.
 std::string not_the_user_s(const storage::RunHeader& recorded, const WorkerUser& user, const std::string& user_name) {
     if (recorded.user.empty()) return "its run.json names no user";
     if (recorded.user != user.name || recorded.user != user_name)
@@ -118,8 +119,8 @@ std::string not_the_user_s(const storage::RunHeader& recorded, const WorkerUser&
 
 }  // namespace
 
-// Everything is judged and read by descriptors of one directory: whoever can exchange a name on the way to it has
-// another directory judged, not this one given away.
+// Checks and reads everything through descriptors of one directory, so that an exchanged name on its path cannot
+// redirect the change of owner.
 Status hand_over_run(storage::Store& store, const std::string& run_name, const WorkerUser& user,
                      const std::string& user_name) {
     const std::string place = store.local_path(run_name);
@@ -130,10 +131,11 @@ Status hand_over_run(storage::Store& store, const std::string& run_name, const W
     if (user.uid < 0) return Done{};
     if (!is_reached_by(user, store)) return Done{};
     const auto top = store.top();
-    if (!top) return Done{};  // whether it can be made is for the probe to say
+    if (!top) return Done{};  // the probe reports whether it can be made
     const auto directory = storage::open_beneath(*top, run_name, O_PATH | O_DIRECTORY);
     struct stat seen{};
-    // Where root may not look (a file system that takes root for nobody), it has made nothing; a link is refused later.
+    // If root may not read it (a file system that maps root to nobody), root has made nothing there. A link is refused
+    // later.
     if (!directory || ::fstat(directory->number(), &seen) != 0 || seen.st_uid != 0) return Done{};
     const auto run = storage::open_beneath(*directory, "", O_RDONLY | O_DIRECTORY);
     if (!run) return refuse(run.error().message);

@@ -1,4 +1,4 @@
-// Run directories of earlier versions: an agent of root wrote them as root, and now acts in them as their user.
+// Run directories of earlier versions, which an agent of root wrote as root. The agent now accesses them as their user.
 #pragma once
 
 #include <string>
@@ -8,10 +8,9 @@
 
 namespace rtrain::agent {
 
-// Gives the directory `run_name` at the storage path, and what root wrote in it, to `user`, if its run.json names
-// `user_name`. Nothing is done for a directory that is not root's. A root-owned one is refused when run.json names
-// nobody or somebody else, and when it holds what is no part of a run: it may be a directory of the system that a job
-// once named.
+// Gives the directory `run_name` at the storage path, and root's files in it, to `user`, if its run.json names
+// `user_name`. Does nothing for a directory that is not root's. Refuses root's directory if run.json names no user or
+// another one, or if the directory holds files of no run: it may be a system directory that a job once named.
 Status hand_over_run(storage::Store& store, const std::string& run_name, const WorkerUser& user,
                      const std::string& user_name);
 

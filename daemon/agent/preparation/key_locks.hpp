@@ -1,5 +1,5 @@
-// Work on several threads under keys: of one key one thread at a time, of different keys beside each other. So nobody
-// waits for work that is not the same as the own.
+// Locks by key for work on several threads. Work with one key runs on one thread at a time; work with different keys
+// runs concurrently.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// See places.hpp. Owners and modes are changed by descriptor, of directories that are no links.
+// Changes owners and modes by descriptor, only of directories that are no links.
 #include "daemon/agent/preparation/places.hpp"
 
 #include <fcntl.h>
@@ -31,7 +31,7 @@ Descriptor open_directory(const std::string& path) {
 
 struct stat facts_of(const Descriptor& directory) {
     struct stat facts{};
-    facts.st_uid = static_cast<uid_t>(-1);  // nobody's, when it cannot be looked at
+    facts.st_uid = static_cast<uid_t>(-1);  // no valid uid, if the directory cannot be read
     if (directory.open()) ::fstat(directory.number(), &facts);
     return facts;
 }
@@ -41,7 +41,7 @@ void set_mode(const std::string& path, mode_t mode) {
     if (directory.open() && (facts_of(directory).st_mode & 07777) != mode) ::fchmod(directory.number(), mode);
 }
 
-// Returns whether workers run that an agent started which did not list what a start directory holds: they look into
+// Returns true if workers run whose agent, an older one, did not list the contents of start directories. They read
 // <data>/code.
 bool workers_of_before(const NodeFiles& files) {
     std::error_code failed, unseen;
@@ -125,7 +125,8 @@ Status own_directory(const std::string& path) {
 Status lend_directory(const std::string& path, const WorkerUser& user) {
     const Descriptor directory = open_directory(path);
     if (!directory.open()) return failed("opening", path);
-    return give(directory, path, user, user.uid < 0 ? 0700 : 0500);  // its own the agent has to remove again
+    // 0500 for its own directory, which the agent must be able to remove.
+    return give(directory, path, user, user.uid < 0 ? 0700 : 0500);
 }
 
 Status make_scratch(const std::string& path, const WorkerUser& user) {

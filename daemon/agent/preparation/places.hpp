@@ -1,5 +1,5 @@
-// Directories of the agent's that other users pass through, read or write. The names around them are the agent's alone:
-// only what is given here is a user's, and nobody else can look into it.
+// Directories of the agent that other users pass through, read or write. Only the agent can change the names around
+// them. Only the directory given to a user is accessible to that user, and to no other user.
 #pragma once
 
 #include <string>
@@ -9,30 +9,29 @@
 
 namespace rtrain::agent {
 
-// Fails where others than the agent may write to its data directory. It is called before anything is read there: what
-// root's agent finds in its directory it believes. So nobody else may write to it, or exchange it or a directory above
-// it.
+// Fails if other users may write to the agent's data directory, or exchange it or a directory above it. Called before
+// anything is read there, since root's agent relies on its contents.
 Status check_data_directory(const std::string& path);
 
-// Returns why others than root and this process's user could put another file or directory in the place of `path`: they
-// own a directory above it, or may write to one where names are not protected (no sticky bit). Empty: they cannot.
+// Returns why users other than root and this process's user could exchange `path`: they own a directory above it, or
+// may write to one without a sticky bit. Empty if they cannot.
 std::string exchangeable(const std::string& path);
 
-// Makes the agent's own directory below `--scratch`, which may be one that every user can write to, such as /tmp. An
-// Error when somebody else has taken the name.
+// Makes the agent's own directory below `--scratch`, which may be writable for every user, as /tmp is. Fails if another
+// user has taken the name.
 Status make_scratch_directory(const std::string& path);
 
-// Closes what earlier agents left open; called at the start and each day. Code is for the agent alone, and what earlier
-// agents made readable to all is closed. While workers of such an agent run, which compare their files with the code's,
-// those who know its hash still reach it.
+// Restricts files that earlier agents left readable for all users; called at the start and each day. Code is accessible
+// to the agent alone. While workers of such an agent run, which compare their files with the code, the code stays
+// reachable for users with its hash.
 void keep_apart(const NodeFiles& files);
 
-// The directory `path`, which is the agent's own and for nobody else. One that was given to a user goes out of the way.
+// Makes the directory `path` for the agent alone. Moves away an existing one that was given to a user.
 Status own_directory(const std::string& path);
-// Lets the user read what is below `path`, and nobody else.
+// Lets only the user read the tree below `path`.
 Status lend_directory(const std::string& path, const WorkerUser& user);
 
-// TMPDIR of an attempt, in the agent's own directory: the user's (0700).
+// Makes the TMPDIR of an attempt in the agent's own directory, owned by the user (0700).
 Status make_scratch(const std::string& path, const WorkerUser& user);
 
 }  // namespace rtrain::agent

@@ -1,4 +1,4 @@
-// The steps of a preparation, in the order of their cost.
+// The steps of a preparation, the cheapest first.
 #include "daemon/agent/preparation/preparation.hpp"
 
 #include <fcntl.h>
@@ -36,9 +36,10 @@ using storage::Store;
 
 constexpr std::int64_t request_after_ms = 2'000, request_every_ms = 1'000, answer_patience_ms = 2'000,
                        unseen_patience_ms = 15'000, late_patience_ms = 60'000;
-constexpr const char* driver_variable = "RTRAIN_DRIVER_SHA256";  // set by the Python driver in the job's env
+constexpr const char* driver_variable = "RTRAIN_DRIVER_SHA256";  // the Python driver sets it in the job's env
 
-// Storage that is away or full may be back for the next attempt; anything else the user must change.
+// Classifies an error. A storage that does not answer or is full may recover before the next attempt. The user must fix
+// other errors.
 Trouble trouble(const Error& error, const std::string& node, const std::string& doing) {
     const bool passing =
         error.code == ErrorCode::full || error.code == ErrorCode::unreachable || error.code == ErrorCode::timed_out;
@@ -66,9 +67,9 @@ Try<WorkerUser> user_of(const NodeFacts& facts, const std::string& name) {
                    true};
 }
 
-KeyLocks code_locks;  // by hash: one archive is fetched once, however many attempts want it
+KeyLocks code_locks;  // key: the archive's hash; concurrent attempts fetch an archive once
 
-// Returns whether the code is there, and marks it as used. So it is not removed meanwhile.
+// Returns true if the code is present, and marks it as used so that it is not removed meanwhile.
 bool is_there_and_used(const std::string& path) {
     const std::lock_guard lock(code_mutex);
     std::error_code unseen;
@@ -77,7 +78,7 @@ bool is_there_and_used(const std::string& path) {
     return true;
 }
 
-// Downloads the code archive from the head if it is not there yet. Callers hold the lock of its hash.
+// Downloads the code archive from the head unless it is present. The caller holds the lock of its hash.
 Status fetch_code(const NodeFacts& facts, const std::string& sha256, const std::string& archive) {
     std::error_code unseen;
     if (fs::exists(archive, unseen)) return Done{};
@@ -115,8 +116,8 @@ std::string probes_in_store(const AttemptContext& context) { return staging_in_s
 
 bool shared_path(const AttemptContext& context) { return context.store->local() && context.prepare.nodes.size() > 1; }
 
-// The directory is listed, not asked for a name: an NFS client believes that a name is not there for as long as it
-// knows the directory, but looks at a directory anew when it is opened.
+// Returns a node whose probe file is missing. Lists the directory instead of opening the name, since an NFS client
+// caches missing names with the directory, but reads the directory anew when it is opened.
 std::string missing_probe(const AttemptContext& context) {
     std::set<std::string> there;
     if (const auto probes = context.store->list(probes_in_store(context)))
@@ -134,7 +135,8 @@ net::Endpoint endpoint_of(const NodeFacts& facts, const protocol::PeerNode& peer
     return endpoint;
 }
 
-// An agent before this one answers without saying so: it has had the time.
+// Returns true if the node has written its probe file. An older agent does not report that; it counts as written, since
+// it has had the time.
 bool has_written(const NodeFacts& facts, const protocol::Prepare& prepare, const std::string& node) {
     for (const protocol::PeerNode& peer : prepare.nodes) {
         if (peer.node != node) continue;
@@ -153,7 +155,7 @@ bool has_written(const NodeFacts& facts, const protocol::Prepare& prepare, const
 Try<Done> probe_storage(const NodeFacts& facts, const AttemptContext& context) {
     const std::string path = context.prepare.storage_path.empty() ? "cluster://" : context.prepare.storage_path;
     const std::string& run = context.prepare.run_name;
-    // A run that is there already may lie in a directory where its user makes no others.
+    // An existing run may lie in a directory in which its user cannot make others.
     const auto there = context.store->local() ? context.store->get(run + "/run.json") : Result<std::string>(Error{});
     Status fine = storage::probe(*context.store, run + "-" + facts.node, there ? run : "");
     if (fine && shared_path(context))
@@ -203,7 +205,7 @@ Status claim_name(Store& store, const protocol::Prepare& prepare, std::int64_t w
                  "go on from it with `rtrain submit --resume`, or take another name (--new)"};
 }
 
-// Restoring needs the working directory as well: it lies beside the checkpoints.
+// Stores the working directory's archive beside the checkpoints, since a restore needs it.
 Status keep_code(Store& store, const NodeFacts& facts, const protocol::Prepare& prepare) {
     if (prepare.code_sha256.empty()) return Done{};
     const std::string path = prepare.run_name + "/code/" + prepare.code_sha256 + ".tar.zst";
@@ -214,10 +216,10 @@ Status keep_code(Store& store, const NodeFacts& facts, const protocol::Prepare& 
     return store.put_file(facts.files.code(prepare.code_sha256) + ".tar.zst", path, false, {});
 }
 
-constexpr std::int64_t driver_most = std::int64_t{512} << 20;  // of driver.pkl, which may hold the user's data
+constexpr std::int64_t driver_most = std::int64_t{512} << 20;  // bound on driver.pkl, which may contain the user's data
 
-// The pickled loop of a Python run: a blob of the head, or what an earlier attempt kept in the run's directory (after
-// a restore on another cluster).
+// Finds the pickled loop of a Python run: a blob of the head, or an earlier attempt's copy in the run's directory
+// (after a restore on another cluster).
 Result<std::string> driver_file_here(const NodeFacts& facts, Store& store, const protocol::Prepare& prepare,
                                      const std::string& sha256) {
     if (sha256.size() != 64 || !storage::is_hex(sha256))
@@ -324,7 +326,7 @@ Try<Context> context_of_ended(const NodeFacts& facts, const protocol::Prepare& p
 }
 
 Try<Context> make_context(const NodeFacts& facts, const protocol::Prepare& prepare, Probing probing) {
-    // Without a probe it is the loop that asks, at the start of an agent: it may not wait for a mount that hangs.
+    // Without a probe, the loop makes this call at the agent's start, and must not wait for a mount that hangs.
     const auto look = probing == Probing::yes ? storage::Root::seen : storage::Root::unseen;
     auto begun = context_for_storage(facts, prepare, probing, look);
     if (auto* why = std::get_if<Trouble>(&begun)) return *why;
@@ -470,7 +472,7 @@ Try<storage::ClaimAnswer> claim(const AttemptContext& context, const NodeFacts& 
     for (const protocol::PeerNode& peer : prepare.nodes) claim.nodes.push_back(peer.node);
     const std::string restored = facts.files.restored(key_of(prepare.attempt));
     if (Status own = own_directory(restored); !own) return trouble(own.error(), facts.node, "the attempt's directory");
-    // Files that are downloaded to be checked, or lie on this node, are those that the workers start from:
+    // Files that are downloaded for the check, or are on this node, are those from which the workers start.
     // `fetch_checkpoint` finds them there.
     KeptFiles kept(context.kept, prepare.run_id);
     const bool relies = prepare.nodes.size() < 2 || kept.first_claim();
@@ -484,7 +486,8 @@ Try<storage::ClaimAnswer> claim(const AttemptContext& context, const NodeFacts& 
 }
 
 std::vector<protocol::EarlierCheckpoint> history(const storage::ClaimAnswer& claimed, const std::string& score) {
-    constexpr std::size_t numbers_most = 32, name_most = 128;  // else one message would be megabytes: the score matters
+    // Keeps the message small; the score is the needed metric.
+    constexpr std::size_t numbers_most = 32, name_most = 128;
     std::vector<protocol::EarlierCheckpoint> earlier;
     const auto& all = claimed.earlier;
     for (std::size_t i = all.size() - std::min(all.size(), protocol::earlier_most); i < all.size(); ++i) {

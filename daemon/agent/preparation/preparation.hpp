@@ -1,5 +1,6 @@
-// Makes a node ready for an attempt: spec read, user found, storage probed, code unpacked, peers reached; on rank 0's
-// node also the claim and the rendezvous port. Blocking: runs on the pool, in steps, since nodes wait for each other.
+// Prepares a node for an attempt: reads the spec, finds the user, probes the storage, unpacks the code, reaches the
+// peers. On rank 0's node also the claim and the rendezvous port. Blocks; runs on the pool in steps, since nodes wait
+// for each other.
 #pragma once
 
 #include <memory>
@@ -17,32 +18,32 @@
 
 namespace rtrain::agent {
 
-// What is known of an attempt beside the machine's state; shared between the loop and the pool, written before it is
-// handed on and never after.
+// The facts about an attempt outside of the machine's state. The loop and the pool share it. It is not changed after it
+// was passed on.
 struct AttemptContext {
     protocol::Prepare prepare;
     spec::Job job;
     StoragePlace place;
     std::shared_ptr<storage::Store> store;
     WorkerUser user;
-    std::string working_dir;           // unpacked code; empty: none
-    std::string driver_file;           // the pickled loop of a Python run; empty: none
-    std::string staging;               // where ranks' staged directories are made
-    std::string spool;                 // the same on the node's own disk, for when the storage path has no room
+    std::string working_dir;           // the unpacked code; empty without code
+    std::string driver_file;           // the pickled loop of a Python run; empty without one
+    std::string staging;               // folder of the ranks' staging directories
+    std::string spool;                 // the same on the node's own disk, used if the storage path has no room
     std::string kept;                  // <data>/checkpoints: kept_checkpoints.hpp
     std::string key;                   // RTRAIN_WORKER_KEY
-    std::optional<SetupResult> setup;  // `setup:` carried out
+    std::optional<SetupResult> setup;  // the result of `setup:`
 };
 using Context = std::shared_ptr<const AttemptContext>;
 
-struct NodeFacts {  // of this agent, for the pool
+struct NodeFacts {  // the facts of this agent for the pool
     NodeFiles files;
     std::string node;
     bool may_run_as_root = false, allow_setuid = false;
     std::map<std::string, std::string> inherited;  // the agent's environment
     net::Endpoint head;
-    std::shared_ptr<storage::Store> on_head;  // cluster://
-    std::string storage_rules{};              // the file; empty: none
+    std::shared_ptr<storage::Store> on_head;  // the store of cluster://
+    std::string storage_rules{};              // the file of storage rules; empty without one
 };
 
 struct Trouble {
@@ -52,20 +53,20 @@ struct Trouble {
 template <class T>
 using Try = std::variant<T, Trouble>;
 
-// Whether the storage path is probed. An attempt that was prepared before a restart gets its context without.
+// Whether the storage path is probed. An attempt that was prepared before a restart gets its context without a probe.
 enum class Probing { yes, no };
 Try<Context> make_context(const NodeFacts& facts, const protocol::Prepare& prepare, Probing probing);
-// Returns what the logs and metrics of an attempt that has ended need to come to its run.
+// Returns the context that is needed to deliver the logs and metrics of an ended attempt.
 Try<Context> context_of_ended(const NodeFacts& facts, const protocol::Prepare& prepare);
 SetupOrder setup_order(const AttemptContext& context, const NodeFacts& facts);
 Context with_setup(const AttemptContext& context, const SetupResult& done);
 
-// Nodes of one attempt see each other's probe files, or their storage path is not shared. A node that is late is not
-// taken for that: it is asked whether it has written its file at all.
+// Nodes of one attempt must see each other's probe files; otherwise their storage path is not shared. A node whose file
+// is missing may be late, so it is first asked whether it has written its file.
 struct ProbeWait {
-    std::int64_t since_ms = 0;                   // this node's own is written
-    std::int64_t looked_ms = 0, request_ms = 0;  // the last look; when the missing one is asked next
-    std::string missing{};                       // the first node whose file was not seen; empty: all are there
+    std::int64_t since_ms = 0;                   // when this node's own file was written
+    std::int64_t looked_ms = 0, request_ms = 0;  // time of the last look; time of the next request to the missing node
+    std::string missing{};                       // the first node whose file was not seen; empty if all were
     std::optional<std::int64_t> written_ms;      // since when that node is known to have written it
 };
 enum class ProbeVerdict { look_again, late, not_shared };
@@ -79,21 +80,21 @@ Try<storage::ClaimAnswer> claim(const AttemptContext& context, const NodeFacts& 
 // Returns the newest `earlier_most` checkpoints of the earlier runs of the name, the oldest of these first.
 std::vector<protocol::EarlierCheckpoint> history(const storage::ClaimAnswer& claimed, const std::string& score);
 
-// A directory is read and written with the rights of `user` (user_store.hpp), a bucket with the credentials of
+// Opens the store. A directory is accessed with the rights of `user` (user_store.hpp), a bucket with the credentials of
 // `access`.
 Result<std::shared_ptr<storage::Store>> open_store(const NodeFacts& facts, const StoragePlace& place,
                                                    const WorkerUser& user, const protocol::StorageAccess& access,
                                                    storage::Root look = storage::Root::seen);
-// Returns the user with whose rights an order about a run's files is carried out. An Error where root's agent is told
-// of none, or of one that this machine does not have.
+// Returns the user whose rights an order about a run's files uses. Fails if root's agent gets no user, or one that this
+// machine lacks.
 Result<WorkerUser> user_of_order(const NodeFacts& facts, const std::string& storage_path, const std::string& user);
-// The store of a run at a path that the storage rules allow to it.
+// Opens the store of a run, if the storage rules allow the path.
 Result<std::shared_ptr<storage::Store>> open_store_of_run(const NodeFacts& facts, const std::string& storage_path,
                                                           const std::string& user,
                                                           const protocol::StorageAccess& access);
 // Returns the path, below the storage path, where ranks' directories are made and nodes leave their probes. Local
 // stores.
 std::string staging_in_store(const protocol::Prepare& prepare);
-std::string staging_below(const AttemptContext& context, const NodeFacts& facts);  // also removed with the attempt
+std::string staging_below(const AttemptContext& context, const NodeFacts& facts);  // removed with the attempt as well
 
 }  // namespace rtrain::agent

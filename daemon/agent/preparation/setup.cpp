@@ -1,4 +1,4 @@
-// See setup.hpp. A setup that was cut off by the agent's death has no `done` and begins anew.
+// Runs a job's setup. A setup that was interrupted by the agent's death has no `done` and starts again.
 #include "daemon/agent/preparation/setup.hpp"
 
 #include <fcntl.h>
@@ -32,11 +32,11 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int look_every_ms = 200;
-constexpr std::int64_t count_every_ms = 1'000;  // at least, and ten times as long as a count of its bytes takes
+constexpr std::int64_t count_every_ms = 1'000;  // minimum interval; also at least ten times the duration of a count
 constexpr std::size_t tail_bytes = 2'000, tail_lines = 8;
 
-// Makes a virtual environment that also sees what the interpreter itself sees, even when that is one too. pip is the
-// interpreter's own where it has one.
+// Makes a virtual environment that also sees the packages of its interpreter, even if that is in a virtual environment
+// too. Uses the interpreter's pip if it has one.
 constexpr const char* make_venv = R"py(
 import os, site, sys, sysconfig, venv
 place = sys.argv[1]
@@ -88,7 +88,8 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 [[noreturn]] void exec_as_user(const Command& command, const char* program, char** arguments, char** environment,
                                int log, int group) {
     ::setsid();
-    if (group >= 0 && ::write(group, "0", 1) < 0) ::close(group);  // without: its process group alone ends it
+    // Without it the process group alone ends the command.
+    if (group >= 0 && ::write(group, "0", 1) < 0) ::close(group);
     const int nothing = ::open("/dev/null", O_RDONLY);
     ::dup2(nothing, 0);
     ::dup2(log, 1);
@@ -96,7 +97,7 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
     const auto gid = static_cast<gid_t>(command.user.gid);
     if (command.user.uid >= 0 && ::setgroups(1, &gid) != 0) ::_exit(126);
     if (::become_user(command.user.uid, command.user.gid, command.allow_setuid ? 1 : 0) != 0) ::_exit(126);
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // with the agent: its next one begins anew
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // ends with the agent; the next agent starts the setup again
     ::closefrom(3);
     if (::chdir(command.directory.c_str()) != 0) ::_exit(126);
     ::execve(program, arguments, environment);
@@ -114,15 +115,15 @@ std::int64_t steady_ms() {
         .count();
 }
 
-// When the commands of a setup are ended.
+// The conditions that end the commands of a setup.
 struct Bounds {
     std::int64_t deadline_ms = 0, bytes_most = 0;
     const std::atomic<bool>& cancelled;
-    std::string place{};  // whose bytes are counted
+    std::string place{};  // the directory whose bytes are counted
     std::int64_t next_count_ms = 0;
 };
 
-// Why the setup is ended; empty: it goes on.
+// Returns why the setup must end; empty if it may continue.
 std::string why_end(Bounds& bounds) {
     if (bounds.cancelled) return "was given up";
     const std::int64_t now = steady_ms();
@@ -135,7 +136,7 @@ std::string why_end(Bounds& bounds) {
            " MiB, which is what a setup may have on the disk of this node now";
 }
 
-// Waits for the child; past its bounds its whole group is killed.
+// Waits for the child. Kills its whole group when a bound is exceeded.
 std::string wait_for(pid_t child, Bounds& bounds) {
     const int watched = static_cast<int>(::syscall(SYS_pidfd_open, child, 0));
     std::string why;
@@ -144,10 +145,10 @@ std::string wait_for(pid_t child, Bounds& bounds) {
         siginfo_t ended{};
         if (::poll(&readable, 1, look_every_ms) > 0) break;
         if (::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid != 0)
-            break;  // the kernel gave no descriptor to wait on
+            break;  // the kernel returned no descriptor to wait on
         if (why = why_end(bounds); !why.empty()) break;
     }
-    ::kill(-child, SIGKILL);  // also what it has left behind
+    ::kill(-child, SIGKILL);  // also kills processes that the command left behind
     int status = 0;
     while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {}
     ::close(watched);
@@ -175,7 +176,8 @@ void append_line(const std::string& log_file, const std::string& line) {
     const int log = ::open(log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
     if (log < 0) return;
     const std::string text = line + "\n";
-    if (::write(log, text.data(), text.size()) < 0) static_cast<void>(errno);  // a line for people
+    // The line is for people; an error does not matter.
+    if (::write(log, text.data(), text.size()) < 0) static_cast<void>(errno);
     ::close(log);
 }
 
@@ -190,8 +192,8 @@ std::string last_lines(const std::string& log_file) {
     return begin == std::string::npos || begin == 0 ? tail : tail.substr(begin + 1);
 }
 
-// Removes a setup under another name first: a process that an earlier command left behind may go on writing there, so
-// that the removal does not come to its end. What is left of it goes with the next look for what is unused.
+// Removes a setup after renaming it, since a process that an earlier command left may still write there and disturb the
+// removal. The next check for unused files removes the rest.
 void discard(const std::string& place) {
     const fs::path path = place;
     const std::string gone =
@@ -213,7 +215,7 @@ Status give_to(const WorkerUser& user, const std::string& tree) {
     return Error{ErrorCode::io, "giving " + tree + " to user " + user.name, ""};
 }
 
-// The place is closed until all of it has its owner.
+// Makes the place. It is closed to others until all of it has its owner.
 Status make_place(const SetupOrder& order, const std::string& place) {
     discard(place);
     if (Status status = make_directory(fs::path(place).parent_path(), 0711); !status) return status;
@@ -246,7 +248,7 @@ std::map<std::string, std::string> environment_of(const SetupOrder& order) {
     return out;
 }
 
-// The user may have made anything of venv/bin/python, so it is looked at with his rights.
+// Reads the result with the user's rights, since the user may have replaced venv/bin/python.
 SetupResult result_of(const SetupOrder& order, const std::string& place) {
     SetupResult out{.why = "", .working_dir = place + "/work", .virtual_env = place + "/venv"};
     const UserRights rights(order.user);
@@ -256,7 +258,7 @@ SetupResult result_of(const SetupOrder& order, const std::string& place) {
     return out;
 }
 
-// PATH may be the job's, whose folders are looked into with its user's rights.
+// Finds the interpreter. PATH may be the job's, so its folders are read with the user's rights.
 std::string interpreter_of(const SetupOrder& order) {
     const UserRights::Worn worn(UserRights(order.user));
     return worn.taken() ? program_on_path(order.interpreter, path_of(order)) : "";

@@ -114,7 +114,7 @@ void SetupRunner::finish(Number number, SetupResult result) {
     background_.post([this, number, result = std::move(result)]() mutable {
         auto ended = setups_.extract(number);
         if (ended.empty()) return;
-        if (ended.mapped().runs()) ended.mapped().thread.join();  // it has posted this, and ends
+        if (ended.mapped().runs()) ended.mapped().thread.join();  // its thread has posted this call and is ending
         if (const std::string& why = ended.mapped().given_up; !why.empty() && !result.why.empty()) result.why = why;
         ended.mapped().done(result);
         next();

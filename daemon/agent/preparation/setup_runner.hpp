@@ -1,6 +1,6 @@
-// The setups of a node, each on a thread of its own: the pool stays free for uploads. Those of different users run
-// beside each other, up to SetupShares; a user's own come one after the other, since two pips would fight for the same
-// cores. Users whose setups hang keep no other user waiting for longer than a share of time.
+// Runs the setups of a node, each on a separate thread, so that the pool stays free for uploads. Setups of different
+// users run concurrently, up to SetupShares. The setups of one user run one after the other, since two pips would
+// compete for the same cores. Setups that hang delay other users by at most a share of time.
 #pragma once
 
 #include <atomic>
@@ -21,8 +21,8 @@
 namespace rtrain::agent {
 
 struct SetupShares {
-    std::size_t at_once = limits::setups_at_once;  // beside those that have had their share of time
-    std::size_t most = limits::setups_most;        // with these
+    std::size_t at_once = limits::setups_at_once;  // number that run at once, beside those whose share of time is over
+    std::size_t most = limits::setups_most;        // including those
     std::int64_t share_ms = limits::setup_share_ms;
 };
 
@@ -38,7 +38,7 @@ class SetupRunner {
     SetupRunner& operator=(const SetupRunner&) = delete;
 
     void run(SetupOrder order, Done done);  // `done` is called on the loop
-    // Ends the attempt's setup, also one that waits for its turn.
+    // Ends the attempt's setup, also one that waits.
     void cancel(AttemptKey attempt);
 
   private:
@@ -46,17 +46,17 @@ class SetupRunner {
         SetupOrder order;
         Done done;
         std::shared_ptr<std::atomic<bool>> cancelled = std::make_shared<std::atomic<bool>>(false);
-        std::thread thread{};       // joinable: it runs
-        std::int64_t begun_ms = 0;  // monotonic
-        std::string given_up{};     // why it was ended for another user's; empty: it was not
+        std::thread thread{};       // joinable while it runs
+        std::int64_t begun_ms = 0;  // monotonic time
+        std::string given_up{};     // why it was ended in favour of another user; empty if it was not
         bool runs() const { return thread.joinable(); }
     };
-    using Number = std::uint64_t;  // in the order in which they came
+    using Number = std::uint64_t;  // in the order of the calls
     void next();                   // on the loop: starts those that may run
     void start(Number number, Setup& setup);
     std::set<std::string> busy_users() const;
     std::size_t within_share(std::int64_t now_ms) const;
-    void make_way(std::int64_t now_ms);  // somebody waits for a place
+    void make_way(std::int64_t now_ms);  // another user waits for a place
     SetupResult carry_out_alone(const SetupOrder& order, const std::atomic<bool>& cancelled);
     void finish(Number number, SetupResult result);  // on any thread
 
@@ -65,7 +65,7 @@ class SetupRunner {
     const std::function<SetupBounds()> bounds_;
     const SetupShares shares_;
     std::optional<net::Loop::TimerId> look_again_;
-    KeyLocks keys_;  // of those that are carried out: one of the same key waits, and finds it done
+    KeyLocks keys_;  // locks of running setups; a second one with the same key waits, and finds the result
     Number last_ = 0;
     std::map<Number, Setup> setups_;
 };

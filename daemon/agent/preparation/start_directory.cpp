@@ -1,5 +1,4 @@
-// See start_directory.hpp. A start directory is filled while only root can reach it, from descriptors, following no
-// link.
+// Fills a start directory while only root can reach it, from descriptors. Follows no link.
 #include "daemon/agent/preparation/start_directory.hpp"
 
 #include <dirent.h>
@@ -27,7 +26,7 @@ namespace fs = std::filesystem;
 using storage::Descriptor;
 constexpr std::size_t piece_bytes = std::size_t{64} << 10;
 constexpr long second_ns = 1'000'000'000;
-constexpr int deepest = 200;  // directories within each other: each holds three descriptors open
+constexpr int deepest = 200;  // bound on nested directories, since each holds three descriptors open
 constexpr int plainly = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
 
 Error failure(const std::string& doing, const fs::path& path, int error) {
@@ -36,7 +35,7 @@ Error failure(const std::string& doing, const fs::path& path, int error) {
             full ? "make room on this file system" : ""};
 }
 
-// errno, 0: done. At most `bytes`: who writes the source may go on meanwhile.
+// Copies at most `bytes`, since a process may still write to the source. Returns errno; 0 after success.
 int copy_through_memory(int from, int to, off_t bytes) {
     std::vector<char> piece(piece_bytes);
     while (bytes > 0) {
@@ -51,7 +50,8 @@ int copy_through_memory(int from, int to, off_t bytes) {
     return 0;
 }
 
-// Shared blocks, else in the kernel, else (also what is left of a copy that broke off) through memory.
+// Shares blocks if possible, otherwise copies in the kernel. The rest, and a copy that was interrupted, goes through
+// memory.
 int copy_bytes(int from, int to, off_t bytes) {
     if (::ioctl(to, FICLONE, from) == 0) return 0;
     while (bytes > 0) {
@@ -62,7 +62,7 @@ int copy_bytes(int from, int to, off_t bytes) {
     return copy_through_memory(from, to, bytes);
 }
 
-// errno, 0: read.
+// Reads the names. Returns errno; 0 after success.
 int names_in(const Descriptor& directory, std::vector<std::string>& names) {
     const int own = ::fcntl(directory.number(), F_DUPFD_CLOEXEC, 0);
     DIR* const stream = own < 0 ? nullptr : ::fdopendir(own);
@@ -93,16 +93,17 @@ Status give(int file, const WorkerUser& user, const fs::path& path) {
 }
 
 struct Source {           // a directory to copy
-    Descriptor from;      // what is copied
-    Descriptor archived;  // the same directory as it was packed; what is not there was made by `setup:`
-    fs::path path;        // of `from`
-    std::string inside;   // its place in the start directory: "" or "a/b/"
+    Descriptor from;      // the directory itself
+    Descriptor archived;  // the same directory in the unpacked code; files missing there were made by `setup:`
+    fs::path path;        // the path of `from`
+    std::string inside;   // its path in the start directory: "" or "a/b/"
 };
 
 class Copying {
   public:
     explicit Copying(const AttemptContext& context)
-        : user_(context.user), rights_(context.setup ? context.user : WorkerUser{}) {}  // a setup's tree is the user's
+        // The tree of a setup belongs to the user.
+        : user_(context.user), rights_(context.setup ? context.user : WorkerUser{}) {}
 
     Result<Descriptor> open(int directory, const std::string& name, int flags, const fs::path& path) const {
         const UserRights::Worn worn(rights_);
@@ -190,7 +191,7 @@ class Copying {
     std::string list_;
 };
 
-// A file of the agent's that the user may read, and nobody else.
+// Writes a file that only the user may read.
 Status lend(const std::string& path, const WorkerUser& user, const std::string& bytes) {
     if (Status written = write_whole(path, bytes, 0400, Durable::no); !written) return written;
     if (user.uid < 0 || ::lchown(path.c_str(), static_cast<uid_t>(user.uid), static_cast<gid_t>(user.gid)) == 0)
@@ -198,7 +199,7 @@ Status lend(const std::string& path, const WorkerUser& user, const std::string& 
     return failure("giving to user " + user.name, path, errno);
 }
 
-// The pickled loop, which lies with the code that only the agent may read.
+// Copies the pickled loop for the user. The original is in a directory that only the agent may read.
 Status lend_driver(const AttemptContext& context, const NodeFacts& facts) {
     const std::string place = facts.files.driver(key_of(context.prepare.attempt)), aside = place + ".new";
     std::error_code unseen;
@@ -215,7 +216,7 @@ Status lend_driver(const AttemptContext& context, const NodeFacts& facts) {
     return ::rename(aside.c_str(), place.c_str()) == 0 ? Status(Done{}) : failure("making", place, errno);
 }
 
-// `aside` is the user's at the very end.
+// Fills the directory `aside`, which gets its owner last.
 Status fill(const AttemptContext& context, const NodeFacts& facts, const std::string& aside, const std::string& list) {
     if (::mkdir(aside.c_str(), 0700) != 0) return failure("making", aside, errno);
     const Descriptor to(::open(aside.c_str(), plainly | O_DIRECTORY));
@@ -260,7 +261,7 @@ Result<std::string> start_directory(const AttemptContext& context, const NodeFac
     if (Status status = make_directory(folder, 0711); !status) return status.error();
     if (Status lent = lend_driver(context, facts); !lent) return lent.error();
     const std::string aside = place + ".new";
-    remove_tree(aside);  // of an agent that died over it
+    remove_tree(aside);  // left by an agent that died meanwhile
     if (Status filled = fill(context, facts, aside, folder + code_list_name); !filled) {
         remove_tree(aside);
         return filled.error();

@@ -30,7 +30,7 @@ std::string kept_file(const std::string& attempt_directory) { return attempt_dir
 
 bool owned_by_us(const struct stat& info) { return info.st_uid == 0 || info.st_uid == ::geteuid(); }
 
-// Why others could change what the file says; empty: they cannot.
+// Returns why other users could change the file; empty if they cannot.
 std::string weakness(const std::string& file, const struct stat& info) {
     if (!S_ISREG(info.st_mode)) return "it is no regular file";
     if (!owned_by_us(info)) return "it belongs to uid " + std::to_string(info.st_uid);
@@ -58,9 +58,9 @@ std::string given(const StorageAccess& access, const std::string& name) {
     return entry == access.secrets.end() ? "" : entry->second;
 }
 
-// Returns the value of a setting for a run with credentials of its own. What the run brings stands in the place of the
-// agent's, pair by pair: neither its key nor its region is mixed with the agent's. Configuration files, the certificate
-// authority and the number of tries stay the agent's.
+// Returns the value of a setting for a run with its own credentials. The run's settings replace the agent's in pairs,
+// so that neither key nor region is mixed. Configuration files, the certificate authority and the number of tries stay
+// the agent's.
 std::string variable_of(const StorageAccess& access, const std::string& name) {
     constexpr const char* credentials[] = {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"};
     constexpr const char* pairs[][2] = {{"AWS_REGION", "AWS_DEFAULT_REGION"},
@@ -72,8 +72,8 @@ std::string variable_of(const StorageAccess& access, const std::string& name) {
     return process_value(name);
 }
 
-// An agent runs in the operator's network. A user who chose the server would make it ask hosts that the user cannot
-// reach.
+// Fails unless the operator allows the endpoint. An agent is in the operator's network. A user who chose the server
+// could make it connect to hosts that the user cannot reach.
 Status check_endpoint(const spec::StorageRules& rules, const StorageAccess& access) {
     const std::string endpoint = endpoint_in([&](const std::string& name) { return given(access, name); });
     const auto& known = rules.endpoints;
@@ -103,8 +103,8 @@ Status check_secrets(const StorageAccess& access) {
 
 std::string place_file(const std::string& attempt_directory) { return attempt_directory + "/storage-place"; }
 
-// The operator's own links lead where the operator wants: a rule's directory is where it leads to. Those that the path
-// does not need are not looked at, since one of them may be a mount that hangs.
+// Returns true if the directory is allowed by a rule. The operator's links in a rule's directory are followed.
+// Directories that the path does not need are not read, since one may be a mount that hangs.
 bool leads_into(const spec::StorageRules& rules, const spec::StorageUser& who, const std::string& directory) {
     for (const std::string& allowed : spec::allowed_directories(rules, who)) {
         const auto real = storage::real_directory(allowed);

@@ -1,5 +1,5 @@
-// With whose rights a run's storage path is used: the agent's S3 credentials, within the operator's rules
-// (`--storage-rules`), or credentials that the run's own secrets bring.
+// The rights with which a run's storage path is used: the agent's S3 credentials, within the operator's rules
+// (`--storage-rules`), or the credentials in the run's secrets.
 #pragma once
 
 #include <memory>
@@ -12,35 +12,35 @@
 
 namespace rtrain::agent {
 
-// Returns the rules in the file. An Error lists all problems; it comes also for a file that others than root and this
-// agent's user may write, or that lies in a directory where everybody may exchange it.
+// Returns the rules in the file. Fails with all problems of the file. Also fails if other users than root and this
+// agent's user may write the file, or exchange it in its directory.
 Result<spec::StorageRules> load_storage_rules(const std::string& file);
 
-// Where a run's files are read and written.
+// The place where a run's files are read and written.
 struct StoragePlace {
-    std::string path;                                 // the storage path, or the directory that it leads to
-    storage::Links links = storage::Links::followed;  // refused: the path was judged without any
+    std::string path;                                 // the storage path, or the directory to which it leads
+    storage::Links links = storage::Links::followed;  // refused: the path was checked without links
 };
 
-// Returns the place of the path when the rules in `rules_file` (empty: there are none) allow it to the run. The file is
-// read again each time, so that a change counts without a restart; a file that cannot be used allows nothing. Where
-// rules name directories, the directory that the path leads to is judged, links followed with the rights of `user`, and
-// used under its own name, so that no link leads out of it later. A run with credentials of its own may use every s3://
-// path, but only a server that the operator names: the agent's own, or one of `endpoints`.
+// Returns the place of the path if the rules in `rules_file` (empty: no rules) allow it to the run. The file is read
+// each time, so that a change needs no restart. An unusable file allows nothing. If rules name directories, the path's
+// real directory is checked, with links followed by the rights of `user`. The real path is then used, so that no link
+// can change it later. A run with its own credentials may use every s3:// path, but only on a server that the operator
+// names: the agent's own, or one of `endpoints`.
 Result<StoragePlace> may_use_storage(const std::string& rules_file, const protocol::StorageAccess& access,
                                      const std::string& storage_path, const WorkerUser& user);
 
-// The place of an attempt outlives a restart of the agent, and is not judged again. `kept_place` returns the storage
-// path where none was kept.
+// The place of an attempt is stored for the next agent, and is not checked again. `kept_place` returns the storage path
+// if none was stored.
 Status keep_place(const StoragePlace& place, const std::string& attempt_directory);
 StoragePlace kept_place(const std::string& storage_path, const std::string& attempt_directory);
 
-// Returns the store of an s3:// path. Nothing is asked of the server yet.
+// Returns the store of an s3:// path. Sends no request yet.
 Result<std::unique_ptr<storage::Store>> open_bucket(const protocol::StorageAccess& access,
                                                     const std::string& storage_path);
 
-// A run's own credentials outlive a restart of the agent in a file of the attempt's directory, which only the agent's
-// user can read (0600). `take_kept_credentials` reads them back where `access` has none.
+// A run's own credentials are stored for the next agent in a file of the attempt's directory that only the agent's user
+// can read (0600). `take_kept_credentials` reads them if `access` has none.
 Status keep_credentials(const protocol::StorageAccess& access, const std::string& attempt_directory);
 void take_kept_credentials(protocol::StorageAccess& access, const std::string& attempt_directory);
 

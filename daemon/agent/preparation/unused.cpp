@@ -1,4 +1,4 @@
-// Renamed first, then removed: a crash in between leaves nothing that looks whole.
+// Renames files before it removes them, so that a crash leaves nothing that looks complete.
 #include "daemon/agent/preparation/unused.hpp"
 
 #include <fcntl.h>
@@ -32,7 +32,7 @@ std::int64_t changed_wall_ms(const std::string& path) {
     return std::int64_t{seen.st_mtim.tv_sec} * 1000 + seen.st_mtim.tv_nsec / 1'000'000;
 }
 
-// What belongs together, by what it is called before the first dot: a directory and the archive it came from.
+// Groups the names in a folder by their part before the first dot: a directory and its archive.
 std::map<std::string, std::vector<std::string>> things_in(const std::string& folder) {
     std::map<std::string, std::vector<std::string>> things;
     std::error_code failed;
@@ -51,7 +51,7 @@ struct Kind {
     std::function<std::int64_t(const std::string& path)> used_wall_ms;
 };
 
-// Renames a thing away. True: under its old names nothing is left of it. What is taken up by somebody meanwhile stays.
+// Renames a thing away, unless it has been used since. Returns true if nothing is left under its old names.
 bool rename_away(const Kind& kind, const std::vector<std::string>& names, std::int64_t now_wall_ms) {
     const std::lock_guard lock(kind.mutex);
     std::int64_t used = 0;
@@ -79,7 +79,7 @@ void remove_unused_of(const Kind& kind, const std::set<std::string>& in_use, std
     }
 }
 
-// When a setup was used last. One that was cut off has no `done`.
+// Returns when a setup was used last. An interrupted one has no `done`.
 std::int64_t setup_used_ms(const std::string& place) {
     const std::int64_t done = changed_wall_ms(place + "/done");
     return done != 0 ? done : changed_wall_ms(place);
@@ -101,11 +101,11 @@ std::vector<std::string> setups_to_remove(std::vector<KeptSetup> setups, std::in
     return removed;
 }
 
-// A setup that is being made has no `done` and is left alone.
+// Removes setups beyond the users' share. A setup that is being made has no `done` and is skipped.
 void bound_setups(const std::string& data_dir, const std::set<std::string>& in_use, std::int64_t share,
                   std::int64_t now_wall_ms) {
     const std::string folder = setups_below(data_dir);
-    constexpr std::int64_t just_used_ms = 600'000;  // by an attempt that is being prepared
+    constexpr std::int64_t just_used_ms = 600'000;  // an attempt that is being prepared may use it
     std::vector<KeptSetup> setups;
     std::error_code failed, unseen;
     for (const auto& entry : fs::directory_iterator(folder, failed)) {
@@ -137,7 +137,7 @@ void used_now(const std::string& path) { ::utimensat(AT_FDCWD, path.c_str(), nul
 void remove_unused(const std::string& data_dir, const std::set<std::string>& in_use, std::int64_t now_wall_ms) {
     remove_unused_of({data_dir + "/code", code_mutex, code_unused_ms, changed_wall_ms}, in_use, now_wall_ms);
     remove_unused_of({setups_below(data_dir), setups_mutex, setup_unused_ms, setup_used_ms}, in_use, now_wall_ms);
-    std::mutex nobody_else;  // who finds a checkpoint renamed away downloads it
+    std::mutex nobody_else;  // unused; an attempt that finds a checkpoint renamed away downloads it
     remove_unused_of({data_dir + "/checkpoints", nobody_else, kept_unused_ms, changed_wall_ms}, in_use, now_wall_ms);
 }
 

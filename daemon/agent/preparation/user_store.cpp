@@ -31,7 +31,7 @@ class UserStore final : public storage::Store {
     Status append(const std::string& path, const std::string& bytes) override {
         return as_user([&] { return files_->append(path, bytes); });
     }
-    // The agent's file is opened with the agent's rights; its user may not be allowed to read it.
+    // Opens the agent's file with the agent's rights, since its user may not be allowed to read it.
     Status put_file(const std::string& local, const std::string& path, bool may_move,
                     const Progress& progress) override {
         const Descriptor source(::open(local.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));

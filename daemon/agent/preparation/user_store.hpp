@@ -1,5 +1,5 @@
-// The storage path of a mapped user. Below a path that a job's user can write, an agent of root acts with that user's
-// rights alone: what he exchanges there leads nowhere that he could not have read or written himself.
+// The storage path of a mapped user. An agent of root accesses a path that a job's user can write only with that user's
+// rights. So an exchanged name leads only to files that the user could access anyway.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace rtrain::agent {
 
-// The Store of `directory`: every call wears the user's rights at the storage path, and the agent's own at files on the
-// agent's side. Users without a uid: the agent's own rights for both.
+// Returns the Store of `directory`. Every call uses the user's rights at the storage path, and the agent's own for the
+// agent's files. For a user without a uid both are the agent's own rights.
 Result<std::shared_ptr<storage::Store>> open_user_store(const std::string& directory, const WorkerUser& user,
                                                         storage::Root look = storage::Root::seen,
                                                         storage::Links links = storage::Links::followed);
