@@ -1,4 +1,4 @@
-// The clocks of this machine, in milliseconds, and which boot of it this is.
+// The clocks of this machine, in milliseconds, and the id of its present boot.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 
 namespace rtrain::agent {
 
-std::int64_t boot_ms();   // CLOCK_BOOTTIME: goes on while the machine sleeps
+std::int64_t boot_ms();   // CLOCK_BOOTTIME, which advances while the machine sleeps
 std::int64_t wall_ms();   // since 1970
-std::string this_boot();  // the kernel's id of this boot, new after each restart; empty: the kernel tells none
+std::string this_boot();  // the kernel's id of this boot; empty if the kernel provides none
 
 }  // namespace rtrain::agent

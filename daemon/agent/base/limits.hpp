@@ -1,4 +1,4 @@
-// Every bound on what one user may have of a node's shared parts, each with its reason. docs/security.md lists them.
+// Every bound on one user's share of a node's resources, each with its reason. docs/security.md lists them.
 #pragma once
 
 #include <cstddef>
@@ -12,14 +12,15 @@ namespace rtrain::agent::limits {
 inline constexpr std::int64_t disk_reserve = std::int64_t{512} << 20;
 inline constexpr std::uint64_t disk_reserve_part = 10, room_again_part = 4;
 
-// Logs of one user: an eighth of the disk, and a quarter of what would be free above the reserve without any logs, so
-// that one user who floods it does not come near the reserve. A 64th of the disk is every user's, also below the
-// reserve: who else fills the disk takes no more than that from logs.
+// Bounds on the logs of one user: an eighth of the disk, and a quarter of the space that would be free above the
+// reserve without any logs. So one user who fills the disk with logs does not come near the reserve. Every user may
+// have a 64th of the disk, also below the reserve, whoever else fills the disk.
 inline constexpr std::uint64_t logs_most_part = 8, logs_of_room_part = 4, logs_least_part = 64;
 inline constexpr std::uint64_t logs_of_user_least = 1 << 20;
-// Kept setups of one Unix user: a quarter of the disk, a sixteenth of it below the reserve. The least recently used go.
+// Bounds on the kept setups of one Unix user: a quarter of the disk, a sixteenth of it below the reserve. The least
+// recently used setups are removed.
 inline constexpr std::uint64_t setups_part = 4, setups_part_when_full = 16;
-// Logs that are cut keep three quarters of what they may have, so that they are not cut with each line.
+// A log that is cut keeps three quarters of its bound, so that it is not cut again with each line.
 inline constexpr std::uint64_t cut_keeps_of_4 = 3;
 
 // ---- processes ----------------------------------------------------------------------------------------------------
@@ -27,8 +28,8 @@ inline constexpr std::uint64_t cut_keeps_of_4 = 3;
 // `setup_share_ms` leaves its place to a user who waits, and goes on. Of `setups_most` that run, the oldest ends then.
 inline constexpr std::size_t setups_at_once = 8, setups_most = 32;
 inline constexpr std::int64_t setup_share_ms = 10 * 60 * 1'000;
-// Processes and threads of an attempt on a node, with its setup, where its workers have a cgroup: far more than eight
-// ranks with loaders have, and far below what a kernel has.
+// Bound on the processes and threads of an attempt on a node, with its setup, if its workers have a cgroup. It is far
+// above the number of eight ranks with loaders, and far below the kernel's limit.
 inline constexpr std::size_t tasks_of_attempt = 16'384;
 
 }  // namespace rtrain::agent::limits

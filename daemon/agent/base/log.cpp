@@ -1,4 +1,4 @@
-// spdlog stays in this file.
+// Only this file uses spdlog.
 #include "daemon/agent/base/log.hpp"
 
 #include <spdlog/sinks/stdout_sinks.h>

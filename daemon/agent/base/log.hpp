@@ -1,4 +1,4 @@
-// The agent's own log: lines with time on stderr.
+// The agent's own log: lines with a time on stderr.
 #pragma once
 
 #include <string>
