@@ -34,7 +34,8 @@ void AgentLoop::take(Input input) {
     steps_.wake();
 }
 
-// A timer that fires too early finds nothing to do and sets the next one: cheaper than a new one with every report.
+// Sets the timer of the next wake. A timer that fires too early sets the next one. That is cheaper than a new timer
+// with every report.
 void AgentLoop::set_timer() {
     const auto at = next_wake(state_);
     if (!at || (timer_ != 0 && timer_at_ <= *at)) return;

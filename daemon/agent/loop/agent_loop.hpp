@@ -1,7 +1,7 @@
-// The loop of an agent, in the order in which it happens:
-//   enqueue an input ─► step (the machine) ─► perform each output, in order ─► wake the workers that wait
-// What an output brings about comes back as an input, which waits until the step before it is performed. Only a step
-// changes the state: all other parts read it.
+// The loop of an agent. Each input takes these steps, in order:
+//  enqueue an input ─► step (the machine) ─► perform each output, in order ─► wake the workers that wait
+// The effects of an output are new inputs, which wait until all outputs of the step are performed. Only a step changes
+// the state; all other parts read it.
 #pragma once
 
 #include <deque>
@@ -18,22 +18,22 @@ class AgentLoop {
   public:
     // The functions that the other parts of the agent run at each step, in the order of the steps.
     struct Steps {
-        // Returns what workers have posted in shared memory. It was there before the input that is taken next.
+        // Returns the messages that workers have posted in shared memory. They are older than the next input.
         std::function<std::vector<WorkerMessage>()> posted;
-        // Takes out of a worker's message what the machine must not believe.
+        // Removes the parts of a worker's message that the machine must not rely on.
         std::function<void(WorkerMessage&)> check;
         // Carries out one output.
         std::function<void(Output)> perform;
-        // All outputs of the step are out: the workers that wait for one of them are woken.
+        // Wakes the workers that wait for an output, after all outputs of the step.
         std::function<void()> wake;
     };
 
     void connect(Steps steps) { steps_ = std::move(steps); }     // before the first input
     void begin(AgentState state) { state_ = std::move(state); }  // before the first input
-    const AgentState& state() const { return state_; }           // changed by steps alone
+    const AgentState& state() const { return state_; }           // only steps change it
     net::Loop& net() { return net_; }
 
-    void enqueue(Input input);        // on the loop's thread; the step is performed when this returns, or soon after
+    void enqueue(Input input);        // on the loop's thread; the step is performed at return, or soon after
     void enqueue_later(Input input);  // from any thread
 
   private:

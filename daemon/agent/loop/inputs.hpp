@@ -1,4 +1,5 @@
-// The way into the agent's machine: a place to put inputs. Whoever is given one can do nothing else with the loop.
+// The input side of the agent's machine. A part that has an `Inputs` can enqueue inputs, and has no other access to the
+// loop.
 #pragma once
 
 #include "daemon/agent/machine/messages.hpp"
@@ -9,9 +10,9 @@ class AgentLoop;
 
 class Inputs {
   public:
-    Inputs(AgentLoop& loop) : loop_(&loop) {}  // implicit: it is a part of what the loop is
+    Inputs(AgentLoop& loop) : loop_(&loop) {}  // implicit, since it is a view of the loop
 
-    void enqueue(Input input) const;  // on the loop's thread; the step is performed when this returns, or soon after
+    void enqueue(Input input) const;        // on the loop's thread; the step is performed at return, or soon after
     void enqueue_later(Input input) const;  // from any thread
 
   private:
