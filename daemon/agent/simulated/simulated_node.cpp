@@ -7,10 +7,10 @@
 namespace rtrain::agent {
 namespace {
 
-constexpr std::int64_t start_ms = 20, end_ms = 5;  // as long as processes take to come and to go
+constexpr std::int64_t start_ms = 20, end_ms = 5;  // durations of a process's start and end
 constexpr std::uint16_t first_port = 20'000, ports = 10'000;
 
-// SplitMix64: spreads neighbouring numbers.
+// SplitMix64: maps neighbouring numbers to distant ones.
 std::uint64_t mixed(std::uint64_t value) {
     value += 0x9e3779b97f4a7c15ULL;
     value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9ULL;
@@ -135,7 +135,8 @@ void SimulatedNode::input(Time now, Input what, SimulatedDeeds& deeds) {
     }
 }
 
-// The same seed, run and incarnation take the same time on every node, so that a gang ends together.
+// Returns the run time of an attempt. The same seed, run and incarnation give the same time on every node, so that a
+// gang ends together.
 std::int64_t SimulatedNode::run_ms(AttemptKey attempt) const {
     const std::uint64_t dice = mixed(mixed(work_.seed) ^ mixed(attempt.run * 1'000 + attempt.incarnation));
     return work_.run_ms / 2 + static_cast<std::int64_t>(dice % static_cast<std::uint64_t>(work_.run_ms + 1));

@@ -1,4 +1,4 @@
-// See simulation.hpp. One loop; a set of due times wakes the nodes.
+// Runs the simulation. One loop; a set of due times wakes the nodes.
 #include "daemon/agent/simulated/simulation.hpp"
 
 #include <algorithm>
@@ -26,11 +26,11 @@ namespace {
 
 constexpr std::uint64_t other_descriptors = 64;
 constexpr std::uint32_t joining_threads = 4;
-constexpr std::uint32_t dialling_at_most = 32;  // handshakes under way: the head has other things to do
+constexpr std::uint32_t dialling_at_most = 32;  // bound on concurrent handshakes, which would slow down the head
 constexpr std::int64_t redial_ms = 1'000;
-constexpr std::uint16_t peer_port = 7434;  // told, but nobody listens there: simulated workers form no group
+constexpr std::uint16_t peer_port = 7434;  // sent, but not open: simulated workers form no group
 
-// One certificate for each node, asked for over a few connections that are kept.
+// Requests one certificate for each node, over a few persistent connections.
 Result<std::vector<Identity>> join_all(const SimulationOptions& options, const std::string& ca_fingerprint) {
     std::vector<Result<Identity>> answers(options.count, Error{ErrorCode::internal, "was not asked for", ""});
     std::atomic<bool> failed = false;
@@ -97,7 +97,7 @@ class Simulation {
         std::shared_ptr<net::Socket> head{};
         std::uint64_t connection = 0;
         std::optional<std::int64_t> due{};  // as in due_
-        bool counted = false;               // among those that were welcomed
+        bool counted = false;               // counted among the welcomed nodes
     };
     void dial_some();
     void dial(std::size_t index);
@@ -118,7 +118,7 @@ class Simulation {
     net::Loop::TimerId timer_ = 0;
     std::int64_t timer_at_ = 0;
     std::optional<Error> failure_;
-    net::Loop loop_;  // last: it ends what calls into the others
+    net::Loop loop_;  // last, since it ends the callbacks into the other members
 };
 
 Result<SimulationEnd> Simulation::run() {
