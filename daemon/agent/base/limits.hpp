@@ -24,8 +24,9 @@ inline constexpr std::uint64_t setups_part = 4, setups_part_when_full = 16;
 inline constexpr std::uint64_t cut_keeps_of_4 = 3;
 
 // ---- processes ----------------------------------------------------------------------------------------------------
-// Setups that run at once, each of another user: more would take the processors from the workers. One that has run for
-// `setup_share_ms` leaves its place to a user who waits, and goes on. Of `setups_most` that run, the oldest ends then.
+// Bound on setups that run at once, each of another user. More would take the processors from the workers. A setup that
+// has run for `setup_share_ms` no longer counts here if another user waits, and continues. At `setups_most` the oldest
+// one is ended.
 inline constexpr std::size_t setups_at_once = 8, setups_most = 32;
 inline constexpr std::int64_t setup_share_ms = 10 * 60 * 1'000;
 // Bound on the processes and threads of an attempt on a node, with its setup, if its workers have a cgroup. It is far

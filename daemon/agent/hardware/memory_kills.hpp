@@ -45,8 +45,8 @@ class MemoryKills {
     void look(std::int64_t now_ms);  // called at intervals, so that old kills explain nothing
     // Returns a text about the memory if that explains this death; nullopt otherwise.
     std::optional<std::string> explain(const MemoryDeath& death);
-    // Returns the sentence about another process on the node that memory ended, for a worker that failed by itself;
-    // empty: there was none. Asking uses nothing up.
+    // Returns a text about another process on the node that the kernel killed, for a worker that failed by itself;
+    // empty if there was none. The kill can still explain another end.
     std::string meanwhile(const MemoryDeath& death) const;
 
   private:

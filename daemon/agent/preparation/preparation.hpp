@@ -92,8 +92,7 @@ Result<WorkerUser> user_of_order(const NodeFacts& facts, const std::string& stor
 Result<std::shared_ptr<storage::Store>> open_store_of_run(const NodeFacts& facts, const std::string& storage_path,
                                                           const std::string& user,
                                                           const protocol::StorageAccess& access);
-// Returns the path, below the storage path, where ranks' directories are made and nodes leave their probes. Local
-// stores.
+// Returns the directory, below the storage path, for ranks' directories and nodes' probe files. For local stores.
 std::string staging_in_store(const protocol::Prepare& prepare);
 std::string staging_below(const AttemptContext& context, const NodeFacts& facts);  // removed with the attempt as well
 

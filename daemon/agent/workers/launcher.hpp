@@ -85,7 +85,7 @@ class Launcher {
 // Writes the file `place` in the worker's directory, for the shim or keeper. Without it the worker runs on the agent's
 // processors and in its cgroup.
 void write_place(const WorkerStart& worker);
-// An environment in memory that nobody can change any more, to be handed over; -errno when there is none.
+// Returns a descriptor of the environment in sealed memory, which cannot be changed any more; -errno on failure.
 int sealed_environment(const std::map<std::string, std::string>& environment);
 // Returns the cause in the shim's `exit` file, with the last lines of stderr.
 ExitCause cause_of_exit(const std::map<std::string, std::string>& values, const std::vector<std::string>& program,
