@@ -23,8 +23,8 @@ void gone(Step& step, AttemptKey key) {
     step.state.attempts.erase(key);
 }
 
-// A claim's answer may have a higher number than was asked for: the head knows the attempt by its incarnation till
-// then.
+// Sends Prepared. The claim may have given a higher number than the order's. The head identifies the attempt by its
+// incarnation until then.
 void add_prepared(Step& step, const LocalAttempt& attempt, std::vector<EarlierCheckpoint> earlier = {}) {
     const SavedAttempt& saved = attempt.saved;
     add_news(step, Prepared{.attempt = reference(attempt),
@@ -44,7 +44,7 @@ LocalAttempt* find_ref(Step& step, const AttemptRef& ref) {
 
 }  // namespace
 
-// SIGTERM now, SIGKILL after the grace; a second order may only shorten it.
+// Ends workers with SIGTERM now and SIGKILL after the grace. A second order can only shorten the grace.
 void end_workers(Step& step, LocalAttempt& attempt, std::int64_t grace_ms) {
     const Time kill_at = step.now + Duration{std::max<std::int64_t>(grace_ms, 0)};
     for (auto& [rank, worker] : attempt.workers) {
@@ -61,7 +61,7 @@ void end_workers(Step& step, LocalAttempt& attempt, std::int64_t grace_ms) {
 
 namespace {
 
-// attempts/NNNNNN/end.json, by the agent of rank 0: what it knows by itself, and the head's words once it has them.
+// Writes attempts/NNNNNN/end.json, on the agent of rank 0: first from its own facts, then with the head's texts.
 void write_end(Step& step, const LocalAttempt& attempt) {
     if (!attempt.coordinates || (attempt.phase == Phase::drained && !attempt.stop_asked)) return;
     storage::AttemptEnd end{.number = attempt.saved.number,
@@ -98,12 +98,12 @@ LocalAttempt* find(Step& step, AttemptKey key) {
 
 void prepare(Step& step, const Prepare& order) {
     if (LocalAttempt* known = find(step, key_of(order.attempt))) {
-        // The order came twice: the answer is under way or in the outbox, unless this agent died before it could write
-        // it down.
+        // A repeated order. The answer is under way or in the outbox, unless this agent was restarted before it stored
+        // the answer.
         if (known->adopted && known->phase == Phase::prepared && !known->stop_asked) add_prepared(step, *known);
         return;
     }
-    if (step.state.reclaim)  // the order was under way
+    if (step.state.reclaim)  // the order was already under way
         return add_news(step, PrepareFailed{.attempt = order.attempt,
                                             .why = step.state.node + " is taken away: " + step.state.reclaim->why,
                                             .permanent = false});
@@ -114,7 +114,7 @@ void prepare(Step& step, const Prepare& order) {
     step.out.push_back(StartPreparation{order});
 }
 
-// An agent that dies before this news is written down says it again without the earlier checkpoints: then they do not
+// If the agent dies before this news is stored, it repeats the news without the earlier checkpoints. Then they do not
 // count in this attempt, and none of them is deleted.
 void on(Step& step, const PreparationDone& input) {
     LocalAttempt* attempt = find(step, input.attempt);
@@ -155,7 +155,7 @@ void launch(Step& step, const Launch& order) {
 void on(Step& step, const CheckpointFetched& input) {
     LocalAttempt* attempt = find(step, input.attempt);
     if (!attempt) return;
-    if (attempt->phase == Phase::ending) {  // stopped meanwhile: nothing was started
+    if (attempt->phase == Phase::ending) {  // stopped meanwhile, before any worker started
         attempt->workers.clear();
         return settle_end(step, input.attempt);
     }
@@ -199,7 +199,7 @@ void on(Step& step, const AttemptFound& input) {
         }
         open_group(attempt);
         if (!attempt.coordinates) attempt.nodes_cut.emplace("", step.now);
-        for (const PeerNode& node : input.saved.prepare.nodes)  // until they are heard
+        for (const PeerNode& node : input.saved.prepare.nodes)  // until they connect
             if (attempt.coordinates && node.node != attempt.coordinator->own_node)
                 attempt.nodes_cut.emplace(node.node, step.now);
         resume_checkpoint(step, attempt);
@@ -220,7 +220,7 @@ void on(Step& step, const WorkerStarted_& input) {
                            .pid = input.pid,
                            .host = step.state.inventory.address,
                            .restore_ms = attempt->restore_ms});
-    if (attempt->phase == Phase::ending && !worker.exited) {  // the stop came before the start was known
+    if (attempt->phase == Phase::ending && !worker.exited) {  // the stop arrived before the start was known
         worker.signalled = true;
         const bool late = attempt->kill_at && step.now >= *attempt->kill_at;
         step.out.push_back(SignalWorker{input.attempt, input.rank, late ? SIGKILL : SIGTERM});
@@ -244,7 +244,7 @@ void on(Step& step, const WorkerEnded& input) {
     if (cause.success()) rank_ended_well(step, *attempt, input.rank);
     if (!cause.success() && !attempt->failed) {
         attempt->failed = true;
-        // Its peers wait for it in a collective that never ends. In an attempt that is being ended they keep their
+        // Its peers would wait for it in a collective for ever. In an attempt that is being ended they keep their
         // grace.
         if (attempt->phase != Phase::ending) end_workers(step, *attempt, 0);
     }
@@ -253,14 +253,14 @@ void on(Step& step, const WorkerEnded& input) {
 
 void stop(Step& step, const Stop& order) {
     LocalAttempt* attempt = find_ref(step, order.attempt);
-    if (!attempt) return add_news(step, Emptied{order.attempt});  // unknown or over: nothing of it is here
+    if (!attempt) return add_news(step, Emptied{order.attempt});  // unknown or over: no process of it is here
     attempt->stop_asked = true;
     if (order.alone && !attempt->others_gone) attempt->others_gone = step.now;
     attempt->stop_why = order.why;
     attempt->end_as = order.end_as;
     const AttemptKey id = key(*attempt);
     attempt->at_once = attempt->at_once || order.at_once;
-    if (attempt->phase == Phase::preparing) return;  // settled when the preparation has ended
+    if (attempt->phase == Phase::preparing) return;  // handled when the preparation has ended
     end_workers(step, *attempt, order.grace_ms);
     attempt_time(step, *attempt);
     settle_end(step, id);
@@ -285,7 +285,7 @@ void attempt_time(Step& step, LocalAttempt& attempt) {
 void settle_end(Step& step, AttemptKey id) {
     LocalAttempt* attempt = find(step, id);
     if (!attempt || attempt->phase == Phase::preparing || attempt->phase == Phase::fetching) return;
-    if (attempt->phase == Phase::prepared) {  // nothing was started
+    if (attempt->phase == Phase::prepared) {  // no worker was started
         if (!attempt->stop_asked) return;
         add_news(step, Emptied{reference(*attempt)});
         return gone(step, id);
@@ -307,7 +307,7 @@ void settle_end(Step& step, AttemptKey id) {
     if (!attempt->logs_done) return;
     write_end(step, *attempt);
     attempt->phase = Phase::drained;
-    if (!attempt->stop_asked) return;  // the head has not heard of the end yet, or waits for other nodes
+    if (!attempt->stop_asked) return;  // the head has not received the end yet, or waits for other nodes
     add_news(step, Emptied{reference(*attempt)});
     gone(step, id);
 }

@@ -1,5 +1,5 @@
-// Which directory a checkpoint is kept in. No attempt gives a name twice, whatever its program wishes: what is
-// committed is never replaced, and what is being removed is never mistaken for what comes.
+// Chooses the directory of a checkpoint. No attempt uses a name twice, whatever its program requests. So a committed
+// checkpoint is never replaced, and a new one is never confused with one that is being removed.
 #include <charconv>
 
 #include "daemon/agent/machine/report_group.hpp"
@@ -40,7 +40,8 @@ NewDirectory name_directory(Coordinator& c, const WishedName& wish) {
     const std::string name = name_of(c, wish.text, c.counter);
     if (wish.exact && wish.text.find('/') != std::string::npos) return {.name = wish.text};
     if (wish.exact && !wish.text.empty()) {
-        const bool numbered = storage::attempt_of(wish.text) == c.attempt.number;  // where a rank has put its files
+        // The directory in which a rank has put its files.
+        const bool numbered = storage::attempt_of(wish.text) == c.attempt.number;
         c.names.try_emplace(numbered ? wish.text.substr(0, wish.text.rfind("-a")) : name, 1);
         return {.name = wish.text};
     }

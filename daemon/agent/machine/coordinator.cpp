@@ -1,6 +1,6 @@
-// The coordinator of a report group: on rank 0's node. It releases a report once every node has come, and writes a
-// checkpoint's manifest once every node has uploaded. At most one checkpoint is on its way; a newer one waits for it,
-// unless it is in trouble: then it is replaced.
+// The coordinator of a report group, on rank 0's node. It releases a report once every node has sent its part, and
+// writes a checkpoint's manifest once every node has uploaded. At most one checkpoint is under way. A newer one waits
+// for it, or replaces it if its storage fails.
 #include <algorithm>
 #include <cstdio>
 #include <utility>
@@ -32,8 +32,8 @@ void notice(const Coordinator& c, std::string reason, std::string text, GroupSin
     sink.news.push_back(Notice{.attempt = c.attempt, .text = std::move(text), .reason = std::move(reason)});
 }
 
-// A node is at most one report ahead. One that names others, by mistake or on purpose, fills no memory with them: the
-// highest are forgotten first, as they are the least likely to be meant.
+// A node is at most one report ahead. Bounds the memory for reports with wrong indexes. The highest indexes are dropped
+// first, as they are the least likely to be valid.
 constexpr std::size_t reports_ahead_most = 64;
 
 template <class Value>
@@ -89,7 +89,7 @@ void warn_missing(Coordinator& c, Time now, std::uint64_t index, Gathered& gathe
     request_stacks(c, missing, "the other ranks wait for it in report " + report + since, sink);
 }
 
-// Why the report can never pass; empty: it still may.
+// Returns why the report can never pass; empty if it still may.
 std::string hopeless(const Coordinator& c, Time now, std::uint64_t index, const Gathered& gathering) {
     if (gathering.ranks.empty() || gathering.nodes.size() == c.nodes.size()) return "";
     std::vector<std::uint32_t> missing, ended;
@@ -113,7 +113,7 @@ std::string hopeless(const Coordinator& c, Time now, std::uint64_t index, const 
 
 constexpr std::int64_t hopeless_again_ms = 10'000;
 
-// Never in the past, unless there is something to say by then.
+// Returns when to end a hopeless report. The time is in the past only if there is something to send now.
 std::optional<Time> hopeless_at(const Coordinator& c, const Gathered& gathering) {
     const bool complete = gathering.nodes.size() == c.nodes.size() || gathering.ranks.size() >= c.world_size;
     if (c.enough || complete) return std::nullopt;
@@ -122,7 +122,7 @@ std::optional<Time> hopeless_at(const Coordinator& c, const Gathered& gathering)
     return gathering.since + Duration{c.timeout_ms};
 }
 
-// The node of the first rank that waits ends it, which ends the attempt with these words.
+// Ends a hopeless report: the node of the first waiting rank ends that rank, which ends the attempt with this text.
 void end_hopeless(Coordinator& c, Time now, GroupSink& sink) {
     const auto entry = c.gathering.find(c.passed + 1);
     if (entry == c.gathering.end() || c.enough) return;
@@ -159,7 +159,7 @@ void end_stuck_broadcast(Coordinator& c, GroupSink& sink) {
         if (ranks.contains(*waiting.begin())) send(c, node, GroupArrived{.index = c.passed + 1, .hopeless = why}, sink);
 }
 
-// Each name once: the lowest rank's file is kept. Returns what each node must leave out.
+// Returns, by node, the files to leave out, so that each name occurs once: the lowest rank's file is kept.
 std::map<std::string, std::vector<std::string>> collisions(const Coordinator& c, const Gathered& gathering,
                                                            std::string& example) {
     std::map<std::string, std::uint32_t> owner;
@@ -182,12 +182,12 @@ std::map<std::string, std::vector<std::string>> collisions(const Coordinator& c,
     return skip;
 }
 
-// The version before this one tells no reason.
+// Older agents send no reason.
 std::string known(const std::string& reason) { return reason.empty() ? "storage_failed" : reason; }
 
 struct Wish {
     bool checkpoint = false, sync = false;
-    std::string error, error_reason, metrics_json;  // metrics: rank 0's
+    std::string error, error_reason, metrics_json;  // metrics_json: rank 0's
     WishedName name{.exact = true};
 };
 Wish wish_of(const Coordinator& c, const Gathered& gathering) {
@@ -200,13 +200,14 @@ Wish wish_of(const Coordinator& c, const Gathered& gathering) {
             wish.error = report.checkpoint_error;
             wish.error_reason = report.error_reason;
         }
-        // A directory that lies in its place already is not moved: its name wins over rank 0's wish (the own node's).
+        // A directory that is already in place is not moved. Its name has priority over rank 0's request (of the own
+        // node).
         const bool first = wish.name.text.empty() || node != c.own_node;
         if (!report.directory_name.empty() && first) wish.name.text = report.directory_name;
         wish.name.exact = wish.name.exact && report.exact;
         deeper = deeper && report.deeper;
     }
-    // An agent of before refuses every message about a deeper directory: the checkpoint is given up instead.
+    // An older agent refuses every message about a deeper directory, so such a checkpoint is given up.
     if (wish.name.text.find('/') != std::string::npos) wish.name.exact = wish.name.exact && deeper;
     return wish;
 }
@@ -253,7 +254,7 @@ void begin_commit(Coordinator& c, Time now, const Reported& reported, const Gath
     for (const auto& [node, ranks] : c.nodes) send(c, node, released_with_files(*c.commit, node), sink);
 }
 
-// Every node has come. True: released.
+// Releases a report that every node has sent. Returns true if it was released.
 bool release(Coordinator& c, Time now, std::uint64_t index, Gathered& gathering, GroupSink& sink) {
     Wish wish = wish_of(c, gathering);
     const bool whole = gathering.nodes.size() == c.nodes.size();
@@ -305,7 +306,7 @@ void release_ready(Coordinator& c, Time now, GroupSink& sink) {
     if (release(c, now, entry->first, entry->second, sink)) c.gathering.erase(c.gathering.begin(), std::next(entry));
 }
 
-// A node's ranks have passed report `passed`. A coordinator that was restarted may not know that.
+// Records that a node's ranks have passed report `passed`. A restarted coordinator may not have that.
 void catch_up(Coordinator& c, std::uint64_t passed, GroupSink& sink) {
     if (passed <= c.passed) return;
     c.passed = passed;
@@ -359,7 +360,7 @@ void in_trouble(Coordinator& c, const std::string& why, const std::string& reaso
 }
 
 void on_message(Coordinator& c, Time now, const std::string& node, const GroupUploaded& news, GroupSink& sink) {
-    if (!c.commit || c.commit->index != news.index) {  // settled: the node has not heard of it
+    if (!c.commit || c.commit->index != news.index) {  // settled, but the node has not received that
         if (c.committed.index == news.index) return send(c, node, c.committed, sink);
         if (c.given_up.index == news.index) return send(c, node, c.given_up, sink);
         return send(c, node, GroupCommitted{.index = news.index}, sink);
@@ -371,7 +372,7 @@ void on_message(Coordinator& c, Time now, const std::string& node, const GroupUp
     }
     if (!news.error.empty()) {
         in_trouble(c, node + ": " + news.error, news.error_reason, sink);
-        return release_ready(c, now, sink);  // a newer checkpoint that waited may replace it
+        return release_ready(c, now, sink);  // a newer checkpoint that waits may replace it
     }
     c.commit->nodes_waiting.erase(node);
     c.commit->files.insert(c.commit->files.end(), news.files.begin(), news.files.end());
@@ -380,7 +381,7 @@ void on_message(Coordinator& c, Time now, const std::string& node, const GroupUp
     write_manifest(c, sink);
 }
 
-// A node that comes back may have lost its part of the checkpoint on its way: it is asked.
+// Asks a node that has reconnected for its part, since it may have lost the part.
 void joined(Coordinator& c, const std::string& node, GroupSink& sink) {
     if (c.commit && c.commit->nodes_waiting.contains(node)) send(c, node, released_with_files(*c.commit, node), sink);
 }
@@ -407,7 +408,7 @@ void on_message(Coordinator& c, Time now, const GroupArrived& news, GroupSink& s
 void on_message(Coordinator& c, const std::string& node, const GroupBroadcast& news, GroupSink& sink) {
     if (news.index <= c.broadcast_passed)
         return send(c, node, GroupBroadcast{.index = news.index, .data = c.broadcast_data}, sink);
-    if (node == c.own_node) c.broadcast_data = news.data;  // rank 0 is here
+    if (node == c.own_node) c.broadcast_data = news.data;  // rank 0 is on this node
     auto& come = c.broadcast_nodes[news.index];
     come.insert(node);
     if (come.size() != c.nodes.size()) return end_stuck_broadcast(c, sink);
@@ -417,7 +418,7 @@ void on_message(Coordinator& c, const std::string& node, const GroupBroadcast& n
     send_to_all(c, GroupBroadcast{.index = news.index, .data = c.broadcast_data}, sink);
 }
 
-// A node speaks of its own ranks: what it says of others' is left out.
+// Removes the parts of a message that concern other ranks than the node's own.
 void own_ranks_alone(const std::set<std::uint32_t>& own, GroupMessage& message) {
     const auto foreign = [&](std::uint32_t rank) { return !own.contains(rank); };
     if (auto* report = std::get_if<GroupReport>(&message)) {
@@ -446,7 +447,7 @@ std::string seconds(std::int64_t ms) {
 
 void from_node(Coordinator& c, Time now, const std::string& node, GroupMessage message, GroupSink& sink) {
     const auto member = c.nodes.find(node);
-    if (member == c.nodes.end()) return;  // not of this attempt
+    if (member == c.nodes.end()) return;  // not a node of this attempt
     own_ranks_alone(member->second, message);
     forget_far_ahead(c.gathering);
     forget_far_ahead(c.broadcast_nodes);
@@ -459,7 +460,7 @@ void from_node(Coordinator& c, Time now, const std::string& node, GroupMessage m
     if (const auto* broadcast = std::get_if<GroupBroadcast>(&message)) return on_message(c, node, *broadcast, sink);
 }
 
-// Every node says again what it has uploaded once it is connected; the own one uploads again.
+// Resumes a checkpoint after a restart. Every node repeats its uploads once it is connected; the own one uploads again.
 void resume_commit(Coordinator& c, Time now, const SavedUpload& saved) {
     Commit commit{.index = saved.released.index,
                   .directory = saved.released.directory,
@@ -519,8 +520,8 @@ void manifest_written(Coordinator& c, Time now, const ManifestWritten& news, Gro
     release_ready(c, now, sink);
 }
 
-// Gives a checkpoint up. With `why` empty it was replaced by a newer one. A fault for workers only when they wait for
-// this very checkpoint (sync); the others train on, and the notice tells people.
+// Gives a checkpoint up. With an empty `why` a newer one replaced it. Workers get an error only if they wait for this
+// very checkpoint (sync). The others continue, and a notice informs people.
 void abandon_commit(Coordinator& c, const std::string& why, GroupSink& sink) {
     if (!c.commit) return;
     const Commit commit = *c.commit;

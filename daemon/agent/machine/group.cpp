@@ -1,5 +1,5 @@
-// Workers' messages, and the report group inside the machine: what goes between this node's ranks and the coordinator
-// that sits beside them are handed over here, without a network.
+// Workers' messages, and the report group inside of the machine. Messages between this node's ranks and a coordinator
+// on the same node are passed on here, without a network.
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -17,8 +17,8 @@ struct Delivery {
     std::vector<GroupMessage> to_coordinator, to_local;
 };
 
-// Saves the coordinator's part of the attempt: over this agent's restart no name is given twice, and a checkpoint on
-// its way goes on.
+// Saves the coordinator's part of the attempt, so that after an agent's restart no name is used twice and a checkpoint
+// under way continues.
 void remember(Step& step, LocalAttempt& attempt) {
     SavedAttempt& saved = attempt.saved;
     const std::uint64_t named = attempt.coordinator ? attempt.coordinator->counter : saved.named;
@@ -44,8 +44,8 @@ std::optional<std::uint64_t> report_on_its_way(const LocalAttempt& attempt) {
     return attempt.local->upload->index;
 }
 
-// The checkpoint of this report was on its way. Where the storage is no directory here, this node's part of it is what
-// the next attempt reads.
+// Keeps this node's part if the report's checkpoint was committed. If the storage is no directory here, the next
+// attempt reads that part.
 void keep_if_committed(const LocalAttempt& attempt, std::uint64_t report, Outputs& out) {
     const auto settled = attempt.local->settled.find(report);
     if (report_on_its_way(attempt) == report || settled == attempt.local->settled.end()) return;
@@ -53,8 +53,8 @@ void keep_if_committed(const LocalAttempt& attempt, std::uint64_t report, Output
         out.push_back(KeepCommitted{attempt.local->attempt, report});
 }
 
-// Runs `act`, then hands messages over until none is left. What came of it is told to the head and kept on disk
-// before anything else is done: an agent that dies in between does the rest again, and never less.
+// Runs `act`, then passes messages on until none is left. The results are sent to the head and stored on disk first, so
+// that an agent that dies in between repeats the rest and loses nothing.
 template <class Act>
 void with_group(Step& step, LocalAttempt& attempt, Act act) {
     Delivery delivery;
@@ -136,9 +136,9 @@ void resume_checkpoint(Step& step, LocalAttempt& attempt) {
     resume_upload(*attempt.local, *attempt.saved.uploading, step.out);
 }
 
-// Ranks that are not connected yet hear of it when they come. What is asked twice is said twice: it may have been lost.
-// A checkpoint whose report had passed before the ask came does not answer it, however late it is committed; so much is
-// kept over this agent's restart.
+// Requests a checkpoint from the ranks. Ranks that connect later get the request then. A repeated order is sent again,
+// since the first may have been lost. A checkpoint whose report passed before the request does not fulfil it, however
+// late its commit. The request is stored for a restart of this agent.
 void request_checkpoint(Step& step, const RequestCheckpoint& order) {
     LocalAttempt* attempt = with_ranks(step, key_of(order.attempt));
     if (!attempt || attempt->phase != Phase::running) return;
@@ -253,7 +253,7 @@ void take_early(Step& step, LocalAttempt& attempt) {
 void on(Step& step, const PeerMessage& input) {
     LocalAttempt* attempt = find(step, input.attempt);
     const auto* part = std::get_if<GroupUploaded>(&input.message);
-    if (!attempt && part)  // nobody waits for it any more
+    if (!attempt && part)  // the attempt has ended
         step.out.push_back(ToGroup{input.attempt, input.node, GroupCommitted{.index = part->index}});
     if (!attempt) return;
     with_group(step, *attempt, [&](GroupSink& sink) {
@@ -283,7 +283,8 @@ void on(Step& step, const GroupCut& input) {
     LocalAttempt* attempt = find(step, input.attempt);
     if (!attempt) return;
     attempt->nodes_cut.emplace(input.node, step.now);
-    // The node repeats these messages when it joins again. Handled later, they would make a cut node look connected.
+    // The node repeats these messages when it connects again. If they were handled later, a disconnected node would
+    // look connected.
     std::erase_if(attempt->early, [&](const PeerMessage& early) { return early.node == input.node; });
     settle_end(step, input.attempt);
 }
@@ -306,8 +307,9 @@ void group_time(Step& step, LocalAttempt& attempt) {
     });
 }
 
-// The coordinator is done with the manifest; another node with the coordinator's word, as its part counts only where
-// that is known: a coordinator that it does not reach now, or that is restarted, has to hear of it.
+// Returns true if this node's uploads are settled: on the coordinator's node when the manifest is done, on other nodes
+// when the coordinator has sent the result. A coordinator that is unreachable or restarted must still get this node's
+// part.
 bool uploads_settled(const LocalAttempt& attempt) {
     if (attempt.coordinator) return !attempt.coordinator->commit;
     return !attempt.local || !attempt.local->upload;

@@ -1,5 +1,6 @@
-// A checkpoint that is still on its way when the ranks of its attempt have ended here: for how long it is waited for.
-// As long as it moves, and while the head is away, without which nothing ends; else until it has stood still for long.
+// Decides how long to wait for a checkpoint that is under way when the ranks of its attempt have ended here. The agent
+// waits while the upload makes progress, and while the head is unreachable, since no attempt can end without it.
+// Otherwise it waits for a bounded time.
 #include <algorithm>
 
 #include "daemon/agent/machine/steps.hpp"
@@ -10,13 +11,14 @@ using namespace protocol;
 
 namespace {
 
-constexpr std::int64_t patience_ms = 60'000;  // since something of it has moved, between its tries
-constexpr std::int64_t stuck_ms = 300'000;    // in a try that neither moves nor fails: a mount that hangs, a slow line
+constexpr std::int64_t patience_ms = 60'000;  // since the last progress, between tries
+// Within a try that neither makes progress nor fails: a mount that hangs, a slow line.
+constexpr std::int64_t stuck_ms = 300'000;
 constexpr std::int64_t cut_patience_ms = 15'000;  // for the part of a node that has lost its connection
-// A node whose part is stored waits so long, after its ranks have ended, for the coordinator's word: the parts of other
-// nodes may take as long, but a link that breaks at each of its messages must not hold the node for ever.
+// A node whose part is stored waits this long, after its ranks have ended, for the coordinator's result. The parts of
+// other nodes may take as long. A link that breaks at each message must not keep the node for ever.
 constexpr std::int64_t outcome_patience_ms = 3'600'000;
-// What an empty node said last comes by another way than the head's word that it is empty.
+// An empty node sends its last messages on another connection than the head's message that it is empty.
 constexpr std::int64_t last_messages_ms = 1'000;
 constexpr std::int64_t notice_after_ms = 10'000;
 constexpr std::int64_t backoff_first_ms = 1'000;
@@ -31,8 +33,8 @@ std::vector<std::string> parts_missing(const LocalAttempt& attempt) {
     return nodes;
 }
 
-// Other nodes' parts have no limit of their own here: each node gives its own part up, says that it is empty, and the
-// head tells of it.
+// Returns when to give up. Other nodes' parts have no limit here: each node gives up its own part and reports that it
+// is empty, and the head passes that on.
 std::optional<Time> stands_still_at(const LocalAttempt& attempt, Time from, bool parts_are_missing) {
     if (attempt.local && attempt.local->upload && !attempt.local->upload->done) {
         const LocalUpload& own = *attempt.local->upload;
@@ -71,7 +73,7 @@ std::optional<Time> notice_at(const LocalAttempt& attempt) {
     return due ? std::optional(*attempt.uploads_from + Duration{notice_after_ms}) : std::nullopt;
 }
 
-// People see a run that goes on though its ranks have ended.
+// Sends a notice for a run that continues although its ranks have ended.
 void notice_what_is_waited_for(Step& step, LocalAttempt& attempt) {
     attempt.uploading_noticed = true;
     const Commit& commit = *attempt.coordinator->commit;
@@ -102,7 +104,7 @@ std::optional<Time> next_last_checkpoint(const AgentState& state, const LocalAtt
     return at && notice ? std::min(*at, *notice) : at ? at : notice;
 }
 
-// What is kept on the head is reached again: nobody waits for the time of the next try.
+// Retries at once the uploads to the head's storage, since the head can be reached again.
 void try_uploads_now(Step& step) {
     for (auto& [key, attempt] : step.state.attempts) {
         const auto now = [&](auto& waiting) {
@@ -124,8 +126,8 @@ void on(Step& step, const UploadMoved& input) {
     upload.moved_at = step.now;
 }
 
-// A try that came further than all before it, or moved something at least, gives the next one its time; the latter a
-// few times only: a full disk takes the same bytes again and again.
+// Handles the end of a try that failed. A try that got further than all before it restarts the patience. A try that
+// only moved something restarts it a few times, since a full disk takes the same bytes again and again.
 void broke_off(LocalUpload& upload, Time now) {
     const bool further = upload.bytes > upload.most_bytes;
     if (further) upload.in_vain = 0;

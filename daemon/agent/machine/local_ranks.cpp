@@ -1,4 +1,4 @@
-// The ranks of this node in their attempt's report group.
+// The part of an attempt's report group for the ranks of this node.
 #include <algorithm>
 
 #include "daemon/agent/machine/message_bounds.hpp"
@@ -10,7 +10,7 @@ namespace {
 using namespace protocol;
 constexpr std::size_t settled_max = 64;
 constexpr std::size_t ahead_max = 64;
-constexpr std::int64_t partial_after_ms = 1'000;  // a rank that waits alone for so long is told to the coordinator
+constexpr std::int64_t partial_after_ms = 1'000;  // after this time the waiting ranks are sent to the coordinator
 
 void send(LocalRanks& local, GroupMessage message, GroupSink& sink) {
     if (local.coordinates)
@@ -42,7 +42,7 @@ void drop_staged(LocalRanks& local, std::uint64_t index, GroupSink& sink) {
     local.staged.erase(entry);
 }
 
-// `committed` goes to every rank and is kept for those that come back.
+// Sends `committed` to every rank, and keeps it for ranks that reconnect.
 void settle(LocalRanks& local, worker::Committed news, GroupSink& sink) {
     send_to_ranks(local, news, sink);
     local.settled[news.index] = std::move(news);
@@ -55,7 +55,7 @@ void complete(LocalRanks& local, GroupReport report, GroupSink& sink) {
     send(local, std::move(report), sink);
 }
 
-// All ranks of the node have come: one message, with the files' names when there are some.
+// Sends one message for all ranks of the node, with the files' names if there are files.
 void gather(LocalRanks& local, GroupSink& sink) {
     GroupReport report{.index = local.passed + 1, .exact = true, .deeper = true};
     StagedPaths staged;
@@ -68,7 +68,7 @@ void gather(LocalRanks& local, GroupSink& sink) {
         report.sync = report.sync || wants_sync(local, rank_report);
         if (rank_report.checkpoint) staged[rank] = rank_report.checkpoint->path;
         report.checkpoint = report.checkpoint || wants_upload(local, rank_report);
-        // A real fault is told rather than that another rank has replaced its files.
+        // A real error has priority over the message that another rank has replaced its files.
         if (report.checkpoint_error.empty() ||
             (report.error_reason == worker::replaced_reason && !rank_report.checkpoint_error.empty())) {
             report.checkpoint_error = rank_report.checkpoint_error;
@@ -100,8 +100,8 @@ void begin_upload(LocalRanks& local, const GroupReleased& released, GroupSink& s
     local.upload = std::move(upload);
 }
 
-// The coordinator waits for this node's part. A report that our ranks have not passed they will bring again; one that
-// they have passed is on its way, or settled, or lost.
+// Handles a repeated release: the coordinator waits for this node's part. If the ranks have not passed the report, they
+// will send it again. Otherwise its part is under way, settled, or lost.
 void on_repeated_release(LocalRanks& local, const GroupReleased& message, GroupSink& sink) {
     if (message.directory.empty()) return;
     if (message.index > local.passed && !local.ranks.empty()) {
@@ -117,13 +117,13 @@ void answer_asked(LocalRanks& local, GroupSink& sink) {
     if (const auto asked = local.asked) on_repeated_release(local, *asked, sink);
 }
 
-// Returns the message about the next report, with all ranks of the node that will bring no further one: the coordinator
-// keeps only the last such message that comes before its attempt has begun.
+// Returns the message about the next report, with all ranks of the node that will send no further one. Before its
+// attempt has begun, the coordinator keeps only the last such message.
 GroupArrived arrival(const LocalRanks& local) {
     GroupArrived arrived{.index = local.passed + 1};
     for (const std::uint32_t rank : local.ended)
         if (!local.come.contains(rank)) arrived.ended.push_back(rank);
-    // If other ranks of the node still report, the node's reports count these ends.
+    // If other ranks of the node still report, their reports contain these ends.
     if (local.ranks.empty()) arrived.ended_unwatched = {local.ended_unwatched.begin(), local.ended_unwatched.end()};
     return arrived;
 }
@@ -133,7 +133,7 @@ void send_ended(LocalRanks& local, GroupSink& sink) {
     if (!arrived.ended.empty() || !arrived.ended_unwatched.empty()) send(local, std::move(arrived), sink);
 }
 
-// A report has passed. No rank that has ended has passed a later one.
+// Records that a report has passed. No rank that has ended has passed a later one.
 void know_last_reports(LocalRanks& local, GroupSink& sink) {
     local.ranks.insert(local.ended_unwatched.begin(), local.ended_unwatched.end());
     local.ended.merge(local.ended_unwatched);
@@ -178,7 +178,7 @@ void committed(LocalRanks& local, const GroupCommitted& message, GroupSink& sink
     if (sync) send_to_ranks(local, worker::Reported{.index = message.index, .directory = message.directory}, sink);
 }
 
-// The storage does not take that checkpoint at present, whichever node found it so: nobody need wait for its commit.
+// Handles a checkpoint that the storage refuses at present, on any node. No rank needs to wait for its commit.
 void in_trouble(const LocalRanks& local, std::uint64_t index, GroupSink& sink) {
     if (local.upload && local.upload->index == index && !local.upload->sync)
         send_to_ranks(local, worker::Reported{.index = index, .directory = ""}, sink);
@@ -196,9 +196,9 @@ void broadcast_passed(LocalRanks& local, const GroupBroadcast& message, GroupSin
 }  // namespace
 
 void rank_joined(LocalRanks& local, Time now, std::uint32_t rank, const worker::Hello& hello, GroupSink& sink) {
-    if (hello.next_index > local.passed + 1) {  // this agent was restarted: the barrier before was passed
+    if (hello.next_index > local.passed + 1) {  // this agent was restarted, and the last report has passed
         local.passed = hello.next_index - 1;
-        for (const auto& [late, report] : local.come)  // they had not heard of it
+        for (const auto& [late, report] : local.come)  // these ranks have not received the release
             if (report.index <= local.passed) answer(local, late, report.index, sink);
         local.come.clear();
         local.complete.reset();
@@ -235,7 +235,7 @@ void rank_reported(LocalRanks& local, Time now, std::uint32_t rank, worker::Repo
         if (later.size() < ahead_max) later.insert_or_assign(report.index, std::move(report));
         return;
     }
-    if (local.come.contains(rank)) return;  // sent again: it is waited for already
+    if (local.come.contains(rank)) return;  // a repeated report, which waits already
     local.come.emplace(rank, std::move(report));
     local.came.insert_or_assign(rank, now);
     if (local.come.size() == local.ranks.size()) return gather(local, sink);
@@ -248,7 +248,8 @@ std::optional<WaitingReport> waiting_report(const LocalRanks& local, std::uint32
     return WaitingReport{.report = report->second, .since = local.came.at(rank)};
 }
 
-// A rank says several reports at once when this agent is new to it: others may say the earlier ones later.
+// Handles reports that were kept. A rank sends several reports at once to a new agent, and other ranks may send the
+// earlier ones later.
 void take_ahead(LocalRanks& local, Time now, GroupSink& sink) {
     for (auto& [rank, later] : local.ahead)
         while (!later.empty() && later.begin()->first <= local.passed + 1)
@@ -273,8 +274,8 @@ void rank_broadcast(LocalRanks& local, Time now, std::uint32_t rank, worker::Bro
     send(local, std::move(all), sink);
 }
 
-// Records the end of a rank whose last report is unknown: this agent may have missed a release while it was away. The
-// node's other ranks do not wait for the rank in the next report.
+// Records the end of a rank whose last report is unknown, since this agent may have missed a release during its
+// restart. The node's other ranks do not wait for the rank in the next report.
 void rank_ended_unwatched(LocalRanks& local, std::uint32_t rank, GroupSink& sink) {
     local.ranks.erase(rank);
     local.come.erase(rank);
@@ -285,7 +286,7 @@ void rank_ended_unwatched(LocalRanks& local, std::uint32_t rank, GroupSink& sink
     if (!local.complete && local.come.size() == local.ranks.size()) gather(local, sink);
 }
 
-// A report that the rank has brought may still pass: `released` sends the rank's end after it.
+// Records a rank's end. If a report of the rank may still pass, `released` sends the rank's end after it.
 void rank_ended(LocalRanks& local, std::uint32_t rank, GroupSink& sink) {
     local.ended.insert(rank);
     if (!local.come.contains(rank)) send_ended(local, sink);
@@ -391,7 +392,8 @@ void resume_upload(LocalRanks& local, const SavedUpload& saved, Outputs& out) {
     local.upload = std::move(upload);
 }
 
-// The coordinator is gone, or a newer checkpoint comes: this one will not be committed.
+// Drops the upload of a checkpoint that will not be committed: the coordinator has ended, or a newer checkpoint
+// replaces it.
 void give_up_upload(LocalRanks& local, GroupSink& sink) {
     if (!local.upload) return;
     const std::uint64_t index = local.upload->index;

@@ -1,4 +1,4 @@
-// One input in, outputs out. The parts are in news.cpp, attempt.cpp and group.cpp.
+// Takes one input and returns outputs. The parts are in news.cpp, attempt.cpp and group.cpp.
 #include "daemon/agent/machine/machine.hpp"
 
 #include <algorithm>

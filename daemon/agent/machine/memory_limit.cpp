@@ -1,6 +1,6 @@
-// Ends a rank that uses more memory than its run asked for, before the kernel ends another run's process for it. One
-// measurement that is a little above the limit may be a moment's peak, so that two in a row are needed. One that is far
-// above it is enough.
+// Ends a rank that uses more memory than its run requested, before the kernel kills another run's process instead. A
+// single measurement slightly above the limit may be a short peak, so two in a row are needed. A measurement far above
+// the limit is enough.
 #include "daemon/agent/machine/memory_limit.hpp"
 
 #include <signal.h>
@@ -12,10 +12,10 @@
 namespace rtrain::agent {
 namespace {
 
-constexpr std::int64_t far_part = 8;                                // an eighth above the limit ends the rank at once
-constexpr std::int64_t in_gibibytes_from = std::int64_t{10} << 30;  // bytes
+constexpr std::int64_t far_part = 8;                                // 1/8 above the limit ends the rank at once
+constexpr std::int64_t in_gibibytes_from = std::int64_t{10} << 30;  // from this limit on, sizes are shown in GiB
 
-// Rounds up, so that what is above a limit also reads as more than the limit.
+// Rounds up, so that an amount above the limit is also shown as larger.
 std::string size_text(std::int64_t bytes, std::int64_t limit) {
     if (limit < in_gibibytes_from) return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB";
     const std::int64_t tenths = (bytes * 10 + (std::int64_t{1} << 30) - 1) >> 30;

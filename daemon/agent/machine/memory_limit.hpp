@@ -1,4 +1,4 @@
-// The memory of ranks, as an agent measures it, and the limit that their run asked for. PURE, as all of machine/.
+// The measured memory of ranks, and the limit of their run. Pure.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@ struct ProcessMemory {
     bool operator==(const ProcessMemory&) const = default;
 };
 struct RankMemory {
-    std::int64_t bytes = 0;                // of all processes of the rank
+    std::int64_t bytes = 0;                // sum over all processes of the rank
     std::vector<ProcessMemory> largest{};  // the largest first; empty: below the limit
     bool operator==(const RankMemory&) const = default;
 };
-struct MemoryMeasured {  // input of the machine: the ranks that have a limit
+struct MemoryMeasured {  // input of the machine with the ranks that have a limit
     std::map<AttemptKey, std::map<std::uint32_t, RankMemory>> ranks{};
     bool operator==(const MemoryMeasured&) const = default;
 };

@@ -25,7 +25,7 @@ std::size_t encoded_bytes(const std::string& text) {
     const auto escaped = [](char c) { return c == '"' || c == '\\'; };
     if (std::all_of(text.begin(), text.end(), plain))
         return text.size() + 2 + static_cast<std::size_t>(std::count_if(text.begin(), text.end(), escaped));
-    std::string out;  // control characters take up to six bytes, and bytes that are no UTF-8 three
+    std::string out;  // control characters take up to six bytes, and invalid UTF-8 bytes three
     protocol::append_text(out, text);
     return out.size();
 }

@@ -1,5 +1,5 @@
-// What the agent's machine takes (Input) and gives (Output). Plain values: adapters turn outputs into I/O and its
-// results into inputs; the simulator does the same without I/O.
+// The inputs and outputs of the agent's machine. Plain values: adapters convert outputs to I/O and its results to
+// inputs. The simulator does the same without I/O.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,9 @@ namespace rtrain::agent {
 inline AttemptKey key_of(const protocol::AttemptRef& ref) { return {ref.run, ref.incarnation}; }
 
 enum class UploadMode { async, sync, none };
-// A reason of a failed upload or commit that trying again never mends: another checkpoint is committed under the name.
+// A permanent reason of a failed upload or commit: another checkpoint is committed under the name.
 inline constexpr const char* name_taken = "name_taken";
-using StagedPaths = std::map<std::uint32_t, std::string>;  // by rank: the directory with its files
+using StagedPaths = std::map<std::uint32_t, std::string>;  // key: rank; value: the directory with its files
 
 // clang-format off: fields that belong together stand on one line
 // A checkpoint on its way, as an agent's restart needs it. The second half is the coordinator's.
@@ -33,19 +33,19 @@ struct SavedUpload {
     StagedPaths staged{};
     std::string metrics_json{};
     std::int64_t wall_ms = 0, blocked_ms = 0;
-    std::map<std::string, std::vector<std::string>> skips{};  // by node: what it leaves out
+    std::map<std::string, std::vector<std::string>> skips{};  // key: node; value: the files that it leaves out
     bool operator==(const SavedUpload&) const = default;
 };
-// What the job asks of its agents. 0: off.
+// The job's settings for its agents. 0: disabled.
 struct AttemptPolicy {
-    std::int64_t hang_timeout_ms = 0;       // since a rank's last report; never below the backend's own timeout
-    std::int64_t isolation_timeout_ms = 0;  // without the head
-    std::int64_t report_timeout_ms = 0;     // for all ranks to come to one report: backend.timeout_s
+    std::int64_t hang_timeout_ms = 0;       // since a rank's last report; at least the backend's own timeout
+    std::int64_t isolation_timeout_ms = 0;  // time without the head
+    std::int64_t report_timeout_ms = 0;     // time in which all ranks must reach one report: backend.timeout_s
     std::map<std::string, double> stop_at{};  // the job's `stop`
-    std::int64_t memory_bytes = 0;            // that each rank may use; 0: no limit
+    std::int64_t memory_bytes = 0;            // memory of each rank; 0: no limit
     bool operator==(const AttemptPolicy&) const = default;
 };
-// What an agent's restart needs of an attempt; the adapter keeps it on disk.
+// The parts of an attempt that an agent's restart needs. The adapter stores them on disk.
 struct SavedAttempt {
     protocol::Prepare prepare{};
     std::uint32_t number = 0;
@@ -54,14 +54,15 @@ struct SavedAttempt {
     std::string local_run_path{};
     AttemptPolicy policy{};
     std::optional<protocol::Launch> launch{};
-    std::uint64_t passed = 0;          // reports whose barrier is known to be passed
-    std::uint64_t named = 0;           // checkpoint directories this attempt has named
+    std::uint64_t passed = 0;          // number of reports whose barrier has certainly passed
+    std::uint64_t named = 0;           // number of checkpoint directories that this attempt has named
     std::map<std::string, std::uint64_t> names{};  // as in Coordinator
     bool enough = false;               // the job's `stop` was reached
-    std::int64_t asked = 0;            // the request that came last (RequestCheckpoint::asked)
-    std::uint64_t asked_after = 0;     // reports passed then: a later one that is committed answers it
+    std::int64_t asked = 0;            // the newest request (RequestCheckpoint::asked)
+    // Number of reports passed at that time; a later committed one fulfils the request.
+    std::uint64_t asked_after = 0;
     std::uint64_t committed = 0; std::string committed_as{};  // the newest commit: its report, its directory
-    std::optional<SavedUpload> uploading{};  // kept before its first file moves, until its commit is news on disk
+    std::optional<SavedUpload> uploading{};  // stored before its first file moves, until its commit is news on disk
     bool operator==(const SavedAttempt&) const = default;
 };
 
@@ -72,14 +73,14 @@ struct HeadMessage { protocol::FromHead message{}; bool operator==(const HeadMes
 // After this agent's restart, before the first connection: an attempt found on disk. Its workers' ends follow as WorkerExited.
 struct AttemptFound {
     SavedAttempt saved{};
-    std::map<std::uint32_t, std::int64_t> workers{};  // rank -> pid, of those that were started
+    std::map<std::uint32_t, std::int64_t> workers{};  // rank -> pid of the workers that were started
     bool operator==(const AttemptFound&) const = default;
 };
 struct PreparationDone {
     AttemptKey attempt{};
     std::string why{};          // empty: success
     bool permanent = false;
-    std::uint32_t number = 0;   // claimed; as asked on nodes that do not claim
+    std::uint32_t number = 0;   // the claimed number; on nodes without the claim that of the order
     std::string from{}, master_address{};
     std::uint16_t master_port = 0;
     UploadMode upload = UploadMode::async;
@@ -93,13 +94,13 @@ struct WorkerStarted_ { AttemptKey attempt{}; std::uint32_t rank = 0; std::int64
 struct WorkerEnded {
     AttemptKey attempt{}; std::uint32_t rank = 0; ExitCause cause{}; std::int64_t wall_us = 0; bool operator==(const WorkerEnded&) const = default;
 };
-struct WorkerJoined {  // key, attempt and rank are checked
+struct WorkerJoined {  // key, attempt and rank were checked
     AttemptKey attempt{}; std::uint32_t rank = 0; worker::Hello hello{};
     bool operator==(const WorkerJoined&) const = default;
 };
 struct WorkerMessage {
     AttemptKey attempt{}; std::uint32_t rank = 0; worker::FromWorker message{};
-    std::int64_t interval_ms = -1;  // of a report: since the one before, where the worker tells it
+    std::int64_t interval_ms = -1;  // with a report: time since the one before, if the worker sends it
     bool operator==(const WorkerMessage&) const = default;
 };
 struct WorkerCut { AttemptKey attempt{}; std::uint32_t rank = 0; bool operator==(const WorkerCut&) const = default; };
@@ -111,13 +112,13 @@ struct Uploaded {
     AttemptKey attempt{}; std::uint64_t index = 0; std::vector<protocol::StagedFile> files{}; std::string why{}, reason{};  // as storage_reason
     bool operator==(const Uploaded&) const = default;
 };
-// Now and then, while an upload is running: how far its try has come.
+// Progress of a running upload, sent at intervals.
 struct UploadMoved { AttemptKey attempt{}; std::uint64_t index = 0; std::int64_t bytes = 0; bool operator==(const UploadMoved&) const = default; };
 struct ManifestWritten {
     AttemptKey attempt{}; std::uint64_t index = 0; std::string why{}, reason{};
     bool operator==(const ManifestWritten&) const = default;
 };
-struct PeerMessage {  // from another agent of the attempt; `node` as its certificate says
+struct PeerMessage {  // from another agent of the attempt; `node` is the name in its certificate
     AttemptKey attempt{}; std::string node{}; protocol::GroupMessage message{};
     bool operator==(const PeerMessage&) const = default;
 };
@@ -146,12 +147,12 @@ struct StartPreparation { protocol::Prepare prepare{}; bool operator==(const Sta
 struct KeepAttempt { SavedAttempt saved{}; bool operator==(const KeepAttempt&) const = default; };  // on disk, for a restart
 struct FetchCheckpoint { AttemptKey attempt{}; std::string from{}; bool operator==(const FetchCheckpoint&) const = default; };
 struct StartWorkers { protocol::Launch launch{}; bool operator==(const StartWorkers&) const = default; };
-struct SignalWorker {  // SIGTERM: to the process that stop_targets.hpp names; SIGKILL: to the whole process group
+struct SignalWorker {  // SIGTERM goes to the process that stop_targets.hpp chooses, SIGKILL to the whole process group
     AttemptKey attempt{}; std::uint32_t rank = 0; std::int32_t signal = 0;
     bool descendants = false;  // also to processes below the worker that have left its process group
     bool operator==(const SignalWorker&) const = default;
 };
-struct DumpStacks {  // where these ranks of this node are, into their logs; nobody is ended by it
+struct DumpStacks {  // writes the stacks of these ranks to their logs, and ends no process
     AttemptKey attempt{}; std::vector<std::uint32_t> ranks{}; std::string why{};
     bool operator==(const DumpStacks&) const = default;
 };

@@ -1,4 +1,4 @@
-// Between this agent and the head: the numbered news with their outbox, registration, heartbeats, orders.
+// The exchange with the head: the numbered news with their outbox, registration, heartbeats, orders.
 #include "daemon/agent/machine/steps.hpp"
 
 namespace rtrain::agent {
@@ -8,10 +8,12 @@ using namespace protocol;
 namespace {
 
 constexpr std::int64_t gather_ms = 20;
-constexpr std::size_t unacknowledged_bytes_max = std::size_t{16} << 20;  // of news that are under way; one may be more
-constexpr std::size_t batch_bytes_max = std::size_t{12} << 20;           // the head reads messages of 16 MiB
+// Bound on unacknowledged news; a single one may be larger.
+constexpr std::size_t unacknowledged_bytes_max = std::size_t{16} << 20;
+constexpr std::size_t batch_bytes_max = std::size_t{12} << 20;  // the head reads messages of 16 MiB
 
-// The first report of an attempt says that it runs; those behind it are metrics and may come a moment later, together.
+// Returns true for a report after the first of its attempt. The first one makes the run RUNNING. The others are
+// metrics, which may be sent a moment later, together.
 bool may_wait(const NewsBody& what) {
     const auto* report = std::get_if<Reported>(&what);
     return report != nullptr && report->index > 1;
@@ -19,7 +21,7 @@ bool may_wait(const NewsBody& what) {
 
 // Returns the bytes of `text` in a message, or somewhat more: it is escaped there.
 std::size_t in_message(const std::string& text) {
-    std::size_t bytes = text.size() + 16;  // its quotes, a name, a number
+    std::size_t bytes = text.size() + 16;  // quotes, a name, a number
     for (const char c : text)
         if (static_cast<unsigned char>(c) < 0x20)
             bytes += 5;
@@ -53,13 +55,13 @@ std::size_t bytes_of(const NewsBody& what) {
     return names_and_numbers + std::visit(Texts{}, what);
 }
 
-// A connection keeps what waits to be sent in memory, and takes no more than it has room for.
+// Returns true if the connection has room. It keeps unsent bytes in memory, so they are bounded.
 bool has_room(const AgentState& state, std::size_t more) {
     return state.unacknowledged_bytes == 0 || state.unacknowledged_bytes + more <= unacknowledged_bytes_max;
 }
 
 void forget_connection(AgentState& state) {
-    state.unsent_from = 0;  // all of the outbox is sent when it is registered again
+    state.unsent_from = 0;  // the whole outbox is sent at the next registration
     state.unacknowledged_bytes = 0;
 }
 
@@ -111,7 +113,7 @@ void send_late_news(Step& step) {
         batch.items.push_back(at->second.news);
     }
     flush();
-    state.unsent_from = at == state.outbox.end() ? 0 : at->first;  // the rest follows acknowledgements
+    state.unsent_from = at == state.outbox.end() ? 0 : at->first;  // the rest follows after acknowledgements
 }
 
 void on(Step& step, const HeadConnected&) {
@@ -131,7 +133,7 @@ void on(Step& step, const HeadDisconnected&) {
 
 namespace {
 
-// A worker measures a wait when it is over. The wait in the present report is added here while it lasts.
+// Returns a worker's heartbeat. A worker measures a wait at its end, so the wait in the present report is added here.
 protocol::WorkerHeartbeat heartbeat_of(const LocalAttempt& attempt, std::uint32_t rank, LocalWorker& worker, Time now) {
     const bool is_of_group = attempt.local && attempt.local->ranks.contains(rank);
     const auto waiting = is_of_group ? waiting_report(*attempt.local, rank) : std::nullopt;
@@ -179,7 +181,8 @@ void acknowledged(Step& step, std::uint64_t seq) {
     if (const auto due = news_wake(state); due && step.now >= *due) send_late_news(step);
 }
 
-// The head knows nothing of us but what it made durable: first who we are and what we hold, then all news it lacks.
+// Handles the head's welcome. The head has only its durable state: first send the registration, then all news that it
+// lacks.
 void on_message(Step& step, const Welcome& welcome) {
     AgentState& state = step.state;
     acknowledged(step, welcome.news_seen);
@@ -210,7 +213,7 @@ void on_message(Step& step, const Refuse& refuse) {
     std::vector<AttemptRef> given_up;
     if (refuse.left)
         for (const auto& [key, attempt] : step.state.attempts) given_up.push_back(reference(attempt));
-    for (const AttemptRef& attempt : given_up)  // nobody else would end their workers
+    for (const AttemptRef& attempt : given_up)  // no other process would end their workers
         stop(step, {.attempt = attempt, .grace_ms = step.state.stop_grace_ms, .why = refuse.message});
     step.out.push_back(CloseHead{refuse.message + (refuse.next.empty() ? "" : "; " + refuse.next)});
 }
@@ -224,7 +227,7 @@ void on_message(Step& step, const RequestCheckpoint& order) { request_checkpoint
 void on_message(Step& step, const DialPeer& order) { step.out.push_back(DialAgent{order}); }
 void on_message(Step& step, const Delete& order) { step.out.push_back(RemoveCheckpoint{order}); }
 void on_message(Step& step, const Result_& order) { step.out.push_back(WriteResultFile{order}); }
-// Groups dial the coordinator where it is now.
+// Groups connect to the coordinator at its new address.
 void on_message(Step& step, const PeerMoved& news) {
     for (auto& [key, attempt] : step.state.attempts) {
         bool moved = false;
@@ -246,7 +249,7 @@ void on_message(Step& step, const TakeStacks& order) {
     if (attempt && attempt->phase == Phase::running)
         step.out.push_back(DumpStacks{key_of(order.attempt), order.ranks, order.why});
 }
-// The adapter's: connections and files are its own.
+// The adapter handles these messages, since they concern connections and files.
 void on_message(Step&, const Revoked&) {}
 void on_message(Step&, const Clear&) {}
 void on_message(Step&, const RunEnded&) {}

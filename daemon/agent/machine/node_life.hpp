@@ -1,4 +1,4 @@
-// Inputs and outputs about this node rather than about what runs on it: it is taken away, another one is silent.
+// Inputs and outputs about this node itself: it is taken away, or another node does not answer.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +24,11 @@ struct AgentDialled {  // the answer to DialAgent
 };
 
 // ---- outputs
-struct DialAgent {  // does its machine answer?
+struct DialAgent {  // checks whether the other node's machine answers
     protocol::DialPeer order{};
     bool operator==(const DialAgent&) const = default;
 };
-struct EndAgent {  // and whatever is left of its workers
+struct EndAgent {  // ends the agent and its remaining workers
     std::string why{};
     bool operator==(const EndAgent&) const = default;
 };

@@ -11,11 +11,13 @@ using namespace protocol;
 
 namespace {
 
-constexpr std::int64_t reserve_most_ms = 5'000;  // of the grace, for SIGTERM and what follows
-constexpr std::int64_t settle_ms = 200;  // for the head to hear of it where nothing runs: else it may place a run here
+constexpr std::int64_t reserve_most_ms = 5'000;  // part of the grace that is kept for SIGTERM and the rest
+// Time for the head to receive the message on an idle node; otherwise it may place a run here.
+constexpr std::int64_t settle_ms = 200;
 constexpr std::int64_t last_news_ms = 1'000;  // after the kill
 
-// Everything is told: the next attempt of what ran here may start elsewhere.
+// Returns true if the agent has no attempt left and has delivered all pending messages to the head. The next attempt of
+// the runs may start elsewhere.
 bool nothing_left(const AgentState& state, Time now) {
     return state.attempts.empty() && (state.outbox.empty() || state.left) &&
            now >= state.reclaim->asked_at + Duration{settle_ms};
@@ -29,7 +31,7 @@ std::optional<Leaving> leaving(const Step& step) {
     return Leaving{.why = reclaim->why, .left_ms = std::max<std::int64_t>((reclaim->stop_at - step.now).ms, 0)};
 }
 
-// A second order may only shorten it, and make the agent end that would have stayed.
+// Starts the reclaim. A second order can only shorten the time, and make the agent end.
 void on(Step& step, const ReclaimAsked& input) {
     AgentState& state = step.state;
     const std::int64_t grace = std::max<std::int64_t>(input.grace_ms, 0);
@@ -53,7 +55,7 @@ void reclaim_time(Step& step) {
     AgentState& state = step.state;
     if (!state.reclaim || state.reclaim->ended) return;
     Reclaim& reclaim = *state.reclaim;
-    if (step.now >= reclaim.stop_at) {  // also what a late order launches
+    if (step.now >= reclaim.stop_at) {  // also ends workers that a late order starts
         reclaim.stopping = true;
         for (auto& [key, attempt] : state.attempts)
             if (attempt.phase == Phase::fetching || attempt.phase == Phase::running ||

@@ -1,4 +1,4 @@
-// The parts of `step`: one function per kind of input, and what they share. Inside of the machine only.
+// The parts of `step`: one function per kind of input, and their common parts. Only the machine includes this file.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ using NewsBody = decltype(protocol::News::what);
 // ---------------------------------------------------------------
 void add_news(Step& step, NewsBody what);
 void send_late_news(Step& step);
-std::optional<Time> news_wake(const AgentState& state);  // when news can be sent that wait; none: they wait for room
+std::optional<Time> news_wake(const AgentState& state);  // when waiting news can be sent; nullopt if they wait for room
 void on(Step& step, const HeadConnected& input);
 void on(Step& step, const HeadDisconnected& input);
 void on(Step& step, const HeadMessage& input);
@@ -42,9 +42,10 @@ void on(Step& step, const LogsDone& input);
 void attempt_time(Step& step, LocalAttempt& attempt);
 void on(Step& step, const GpusSampled& input);
 void on(Step& step, const ScratchMeasured& input);
-void settle_end(Step& step, AttemptKey key);  // drained, emptied, gone: as far as it has come
+// Advances the end of an attempt as far as possible: drained, emptied, gone.
+void settle_end(Step& step, AttemptKey key);
 
-// ---- last_checkpoint.cpp: what is still on its way when the ranks have ended
+// ---- last_checkpoint.cpp: uploads that are pending when the ranks have ended
 void last_checkpoint_time(Step& step, LocalAttempt& attempt);
 std::optional<Time> next_last_checkpoint(const AgentState& state, const LocalAttempt& attempt);
 void try_uploads_now(Step& step);
@@ -65,7 +66,7 @@ void on(Step& step, const ReclaimAsked& input);
 void on(Step& step, const AgentDialled& input);
 void reclaim_time(Step& step);
 std::optional<Time> next_reclaim(const AgentState& state);
-std::optional<protocol::Leaving> leaving(const Step& step);  // as the head is told of it
+std::optional<protocol::Leaving> leaving(const Step& step);  // the message for the head
 
 // ---- templates.cpp: templates of warm workers
 void on(Step& step, const EnvironmentUsed& input);
@@ -81,7 +82,8 @@ std::optional<Time> next_template(const AgentState& state);
 // --------------------------------------------------------------------
 void open_group(LocalAttempt& attempt);
 void take_early(Step& step, LocalAttempt& attempt);
-void resume_checkpoint(Step& step, LocalAttempt& attempt);  // that was on its way when the agent before died
+// Resumes a checkpoint that was under way when the earlier agent died.
+void resume_checkpoint(Step& step, LocalAttempt& attempt);
 void request_checkpoint(Step& step, const protocol::RequestCheckpoint& order);
 void on(Step& step, const WorkerJoined& input);
 void on(Step& step, const WorkerMessage& input);

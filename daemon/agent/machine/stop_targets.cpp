@@ -16,8 +16,8 @@ const ProcessFacts* find(const ProcessTable& table, std::int64_t pid) {
     return entry == table.end() || entry->second.has_ended ? nullptr : &entry->second;
 }
 
-// The table is not read in one moment: a number may have passed to another process meanwhile. A child never starts
-// before its parent.
+// Returns true if the process is a child of the parent. The table is not read atomically, so a pid may have been
+// reused. A child never starts before its parent.
 bool is_child(const ProcessFacts& process, const ProcessFacts& parent) {
     return process.parent == parent.id.pid && process.id.start >= parent.id.start && process.user == parent.user;
 }

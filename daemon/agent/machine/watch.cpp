@@ -1,5 +1,5 @@
-// What an agent sees by waiting: a worker that does nothing any more (failure.hang_timeout), and a head that does not
-// come back (failure.isolation_timeout). Both are off unless the job asks for them.
+// Timeouts of an agent: a worker without activity (failure.hang_timeout), and a lost connection to the head
+// (failure.isolation_timeout). Both are off by default.
 #include <signal.h>
 
 #include <algorithm>
@@ -13,10 +13,13 @@ using namespace protocol;
 
 namespace {
 
-constexpr std::int64_t busy_percent = 5;    // of one processor: less is what a sleeping program uses
-constexpr std::int64_t works_percent = 50;  // of one processor: more than writing down its stacks uses
-constexpr std::int64_t stacks_ms = 1'000;   // for writing down where it hangs
-constexpr std::int64_t silence_ms = 5'000;  // a library without a sign of life for so long says nothing of its program
+// CPU use, in percent of one processor, below which a program counts as asleep.
+constexpr std::int64_t busy_percent = 5;
+// CPU use, in percent of one processor, that is more than the writing of stacks.
+constexpr std::int64_t works_percent = 50;
+constexpr std::int64_t stacks_ms = 1'000;  // time for writing the stacks
+// A library without a heartbeat for this time does not show whether its program hangs.
+constexpr std::int64_t silence_ms = 5'000;
 
 std::string gibibytes(std::int64_t bytes) {
     char text[32];
@@ -28,14 +31,15 @@ bool waits_in_report(const LocalAttempt& attempt, std::uint32_t rank) {
     return attempt.local && (attempt.local->come.contains(rank) || attempt.local->complete);
 }
 
-// Whether this node stores its part of a checkpoint, or its ranks wait for the commit. A node that is done with its
-// part and waits for the manifest trains on: its ranks have no reason to stand still.
+// Returns true if this node stores its part of a checkpoint, or if its ranks wait for the commit. A node that has
+// stored its part and waits for the manifest trains on, so its ranks have no reason to stand still.
 bool stores_checkpoint(const LocalAttempt& attempt) {
     const auto& upload = attempt.local->upload;
     return upload && (!upload->done || upload->sync);
 }
 
-// Whether failure.hang_timeout counts for the rank now: after its first report, and never while a checkpoint is stored.
+// Returns true if failure.hang_timeout applies to the rank now: after its first report, and not while a checkpoint is
+// stored.
 bool may_hang(const LocalAttempt& attempt, std::uint32_t rank, const LocalWorker& worker) {
     const bool counts = attempt.saved.policy.hang_timeout_ms > 0 && attempt.phase == Phase::running && attempt.local &&
                         attempt.local->passed > 0 && worker.started && !worker.exited;
@@ -95,7 +99,7 @@ void worker_was_busy(Step& step, LocalWorker& worker) {
 void on_heartbeat(Step& step, LocalAttempt& attempt, std::uint32_t rank, const worker::Heartbeat& heartbeat) {
     LocalWorker& worker = attempt.workers[rank];
     const std::int64_t between = worker.heartbeat_at ? (step.now - *worker.heartbeat_at).ms : 0;
-    // Writing down its stacks is little work, and no sign of life.
+    // Writing the stacks takes little work, and does not count as activity.
     const std::int64_t percent = worker.kill_at ? works_percent : busy_percent;
     const bool busy = (heartbeat.cpu_ms - worker.cpu_ms) * 100 > between * percent;
     if (busy || !worker.heartbeat_at || !may_hang(attempt, rank, worker)) worker_was_busy(step, worker);
@@ -118,7 +122,8 @@ void on(Step& step, const GpusSampled& input) {
     }
 }
 
-// Named, not enforced: who wrote it cannot be told apart from who needs it. Said again once it had been below.
+// Sends a notice if the scratch directory exceeds its quota. The quota is not enforced, since the writer of the files
+// is unknown. The notice is repeated after the size has been below the quota.
 void on(Step& step, const ScratchMeasured& input) {
     if (step.state.scratch_quota <= 0) return;
     std::int64_t total = 0;
@@ -161,7 +166,7 @@ std::optional<Time> next_watch(const AgentState& state, const LocalAttempt& atte
     std::optional<Time> at = isolation_at(state, attempt);
     for (const auto& [rank, worker] : attempt.workers) {
         if (!may_hang(attempt, rank, worker) || !worker.heartbeat_at) continue;
-        // Never at once: a silent library is looked at again when it speaks.
+        // A library without heartbeats is checked again at its next heartbeat.
         const Time hangs = worker.busy_at + Duration{attempt.saved.policy.hang_timeout_ms};
         const Time due = std::max({worker.kill_at.value_or(hangs), *worker.heartbeat_at + Duration{1'000},
                                    worker.looked_at + Duration{1'000}});
