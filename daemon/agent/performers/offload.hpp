@@ -1,4 +1,4 @@
-// Work on the pool whose answer comes back to the loop.
+// Work on the pool whose result is returned on the loop.
 #pragma once
 
 #include <string>
@@ -10,11 +10,13 @@
 
 namespace rtrain::agent {
 
-// The place of what is short and waited for: on the same storage, with threads that uploads and copies cannot fill.
+// Returns a place for short work that is waited for: on the same storage, but with threads that uploads and copies
+// cannot occupy.
 inline std::string apart_from_uploads(const std::string& storage_path) { return "short " + storage_path; }
 
-// `then` gets what `work` returned, on the loop; work that threw: its Error or Trouble. At `place`, a storage path:
-// what hangs there stops no work of other places. Answers that can hold neither: Background::offload_at.
+// Runs `work` on the pool, and calls `then` with its result on the loop. If `work` throws, the result is its Error or
+// Trouble. `place` is a storage path: work that hangs there does not block work of other places. For results that are
+// neither use Background::offload_at.
 template <class Work, class Then>
 void offload_at(net::Background background, const std::string& place, Work work, Then then) {
     using Answer = decltype(work());

@@ -22,7 +22,7 @@ extern char** environ;
 namespace rtrain::agent {
 namespace {
 
-constexpr std::size_t passwd_most = 16'384;  // bytes of one user's entry
+constexpr std::size_t passwd_most = 16'384;  // bound on the bytes of one user's entry
 
 std::map<std::string, std::string> own_environment() {
     std::map<std::string, std::string> out;
@@ -34,9 +34,9 @@ std::map<std::string, std::string> own_environment() {
     return out;
 }
 
-// Adds USER, LOGNAME and HOME of this process's user where its environment lacks them. A user id without a passwd
-// entry, as a container may have, is called by its number, and has a home in the data directory: Python's
-// `getpass.getuser()` and `~` need them.
+// Adds USER, LOGNAME and HOME of this process's user if its environment lacks them. A user id without a passwd entry,
+// as in a container, gets its number as the name, and a home in the data directory. Python's `getpass.getuser()` and
+// `~` need them.
 Status add_user_variables(std::map<std::string, std::string>& variables, const std::string& data_dir) {
     std::vector<char> room(passwd_most);
     passwd entry{};
@@ -51,7 +51,7 @@ Status add_user_variables(std::map<std::string, std::string>& variables, const s
     return account ? Status(Done{}) : make_directory(home, 0700);
 }
 
-// A worker cannot have device files made any more: see nvidia_nodes.hpp. NVML needs them too.
+// Finds the inventory. First makes the device files, since workers cannot (nvidia_nodes.hpp), and NVML needs them too.
 Result<Inventory> own_inventory(const AgentOptions& options) {
     const bool root = ::geteuid() == 0;
     if (Status status = root ? make_nvidia_nodes("/proc", "/dev") : Status(Done{}); !status)

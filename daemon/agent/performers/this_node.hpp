@@ -1,6 +1,5 @@
-// What this agent is and has: its identity, its files, its hardware, where workers find the agent and its library.
-// Found at the start; later only the certificate (head/certificate_renewal.hpp) and the head's
-// address change.
+// The facts about this agent: its identity, files and hardware, and the paths of its socket and library for workers.
+// They are found at the start. Later only the certificate (head/certificate_renewal.hpp) and the head's address change.
 #pragma once
 
 #include <map>
@@ -23,17 +22,18 @@ struct ThisNode {
     AgentOptions options{};
     Identity identity{};
     NodeFiles files{};
-    std::map<std::string, std::string> inherited{};  // of the agent's environment, for jobs
+    std::map<std::string, std::string> inherited{};  // the part of the agent's environment for jobs
     std::string worker_library{}, socket_path{};
-    ShortNames short_names{};                   // of TMPDIRs
-    std::shared_ptr<storage::Store> on_head{};  // cluster://
+    ShortNames short_names{};                   // short names of TMPDIRs
+    std::shared_ptr<storage::Store> on_head{};  // the store of cluster://
     Inventory inventory{};
     std::optional<Cgroups> cgroups{};
-    MemoryLimits memory_limits = MemoryLimits::off;  // Agent::open decides; never automatic
+    MemoryLimits memory_limits = MemoryLimits::off;  // set by Agent::open; never automatic
 
     const std::string& name() const { return identity.node; }
-    NodeFacts facts() const;  // for the pool
-    // Makes the next of the head's addresses the one to dial, if there are others. The present one becomes the last.
+    NodeFacts facts() const;  // a copy for the pool
+    // Makes the next of the head's addresses the one to connect to, if there are others. The present one becomes the
+    // last.
     void take_next_head();
 };
 
@@ -41,7 +41,7 @@ struct ThisNode {
 // Cgroups are not opened yet.
 Result<ThisNode> find_this_node(const AgentOptions& options, Identity identity);
 
-// The machine's state before the first input, but for the port that other agents dial, and the news of before.
+// Returns the machine's state before the first input, without the port for other agents and the earlier news.
 AgentState first_state(const ThisNode& node);
 
 }  // namespace rtrain::agent

@@ -1,4 +1,4 @@
-// The node's certificate is renewed before it ends, while the agent serves.
+// Renews the node's certificate before it expires, while the agent serves.
 #pragma once
 
 #include "daemon/agent/performers/peers/peer_links.hpp"
@@ -11,7 +11,7 @@ class CertificateRenewal {
   public:
     CertificateRenewal(net::Background background, ThisNode& node, PeerLinks& peers)
         : background_(background), node_(node), peers_(peers) {}
-    void renew();  // now, and again twice a day
+    void renew();  // renews now if needed, and checks again twice a day
 
   private:
     void renewed(const Identity& identity);

@@ -24,7 +24,8 @@ void CloudWatch::look() {
                         [this](const std::optional<CloudNotice>& notice) { answered(notice); });
 }
 
-// Asked on after a notice: a sooner one shortens the time (ReclaimAsked), a later one changes nothing.
+// Handles an answer. The requests continue after a notice: a notice with an earlier end shortens the time
+// (ReclaimAsked), a later one has no effect.
 void CloudWatch::answered(const std::optional<CloudNotice>& notice) {
     if (notice) {
         if (!state_.reclaim) warn(notice->why + ", in " + std::to_string(notice->left_ms) + " ms: the node is drained");

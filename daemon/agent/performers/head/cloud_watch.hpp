@@ -12,7 +12,7 @@ class CloudWatch {
   public:
     CloudWatch(net::Background background, Inputs inputs, const AgentState& state)
         : background_(background), inputs_(inputs), state_(state) {}
-    void begin();  // nothing, where the firmware names no cloud that gives notice
+    void begin();  // does nothing unless the firmware names a cloud that sends notices
 
   private:
     void look();

@@ -28,7 +28,7 @@ std::int64_t resident_bytes(std::int64_t pid) {
     return space == std::string::npos ? 0 : std::strtoll(text->c_str() + space, nullptr, 10) * ::sysconf(_SC_PAGESIZE);
 }
 
-// A process of another namespace of process ids is not to be seen from here, and not counted.
+// Returns true if the process is foreign. A process of another pid namespace is invisible here, and does not count.
 bool is_foreign(std::int64_t pid, const std::set<std::int64_t>& roots) {
     return parent_of(pid).has_value() && !descends(pid, roots);
 }
@@ -74,7 +74,8 @@ Pids Heartbeats::worker_pids() const {
     return pids;
 }
 
-// For the next heartbeat: a driver in trouble may take its time. The agent's own children are preparations.
+// Samples the GPUs for the next heartbeat, on another thread, since a faulty driver may take long. The agent's own
+// children are preparations.
 void Heartbeats::sample_gpus(const Pids& workers) {
     if (sampling_gpus_ || !has_real_gpus(node_.inventory.devices)) return;
     sampling_gpus_ = true;
@@ -92,7 +93,7 @@ void Heartbeats::sample_gpus(const Pids& workers) {
         });
 }
 
-// Likewise; it asks about each process of the workers, and so not with each heartbeat.
+// Samples the usage on another thread. It reads each process of the workers, and so does not run with each heartbeat.
 void Heartbeats::sample_usage(const Pids& workers) {
     constexpr std::int64_t pause_ms = 5'000;
     const std::int64_t now = boot_ms();

@@ -1,4 +1,4 @@
-// Heartbeats: to what the machine tells of the workers comes what the node's memory, GPUs, network and disks tell.
+// Sends heartbeats: the machine's data about workers, with the node's memory, GPUs, network and disks.
 #pragma once
 
 #include <map>
@@ -36,12 +36,12 @@ class Heartbeats {
     const net::Background background_;
     const ThisNode& node_;
     HeadLink& head_;
-    std::vector<protocol::GpuHeartbeat> gpus_;                                    // as last sampled
-    Usage usage_;                                                                 // likewise
-    std::shared_ptr<WorkerTraffic> traffic_ = std::make_shared<WorkerTraffic>();  // one sample at a time has it
+    std::vector<protocol::GpuHeartbeat> gpus_;                                    // the last sample
+    Usage usage_;                                                                 // the last sample
+    std::shared_ptr<WorkerTraffic> traffic_ = std::make_shared<WorkerTraffic>();  // used by one sample at a time
     bool sampling_gpus_ = false, sampling_usage_ = false;
     std::int64_t usage_at_ms_ = 0;
-    std::string full_disk_;  // as the last heartbeat said
+    std::string full_disk_;  // as in the last heartbeat
 };
 
 }  // namespace rtrain::agent

@@ -25,7 +25,7 @@ void NewsFile::keep(const KeepNews& out) {
     if (!before) mend_later();
 }
 
-// These may be the last news for long: they do not wait for the next to be written.
+// Repairs the outbox after a while. These may be the last news for a long time, so it does not wait for the next write.
 void NewsFile::mend_later() {
     background_.after(mend_outbox_ms, [this] {
         if (!outbox_.mend()) mend_later();

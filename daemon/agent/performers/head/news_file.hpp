@@ -1,4 +1,4 @@
-// News are on disk before they are sent, and stay there until the head acknowledges them.
+// News are written to disk before they are sent, and stay there until the head acknowledges them.
 #pragma once
 
 #include "daemon/agent/disk/node_files.hpp"
@@ -10,7 +10,7 @@ namespace rtrain::agent {
 class NewsFile {
   public:
     NewsFile(net::Background background, Outbox outbox) : background_(background), outbox_(std::move(outbox)) {}
-    void fill(AgentState& state) const;  // with what an agent before this one has kept
+    void fill(AgentState& state) const;  // adds the news that an earlier agent stored
 
     void keep(const KeepNews& out);
     void drop(const DropNews& out);

@@ -29,7 +29,8 @@ void PeerLinks::refuse_kept() {
     links_->refuse(std::move(revoked));
 }
 
-// The serials are kept on disk: this agent may start while the head is away.
+// Closes connections with revoked certificates. The serials are stored on disk, since this agent may start while the
+// head does not answer.
 void PeerLinks::refuse_revoked(const std::vector<std::string>& serials) {
     links_->refuse({serials.begin(), serials.end()});
     std::string text;

@@ -18,16 +18,16 @@ class PeerLinks {
   public:
     PeerLinks(net::Loop& loop, Inputs inputs, const ThisNode& node, const LiveAttempts& attempts)
         : loop_(loop), inputs_(inputs), node_(node), attempts_(attempts) {}
-    Status listen();     // for other agents
-    void refuse_kept();  // those that the head has told an agent before this one
+    Status listen();     // listens for other agents
+    void refuse_kept();  // refuses the serials that the head has sent to an earlier agent
     std::uint16_t port() const { return links_->port(); }
 
     void dial(const DialCoordinator& out) { links_->dial(out.attempt, out.peer); }
-    void dial_agent(const DialAgent& out);  // for the head: does its machine answer?
+    void dial_agent(const DialAgent& out);  // checks for the head whether its machine answers
     void send(const ToGroup& out) { links_->send(out.attempt, out.node, out.message); }
     void close(AttemptKey attempt) { links_->close(attempt); }
 
-    void refuse_revoked(const std::vector<std::string>& serials);  // of certificates; their connections end
+    void refuse_revoked(const std::vector<std::string>& serials);  // closes connections with revoked certificates
     void certificate_renewed() { links_->replace_identity(head_endpoint(node_.identity)); }
 
   private:

@@ -1,4 +1,5 @@
-// The end of an attempt on this node: no process is left, its logs go into the run's directory, its own files go.
+// The end of an attempt on this node, when no process is left: delivers its logs to the run's directory, and removes
+// its own files.
 #pragma once
 
 #include <string>

@@ -34,7 +34,7 @@ Fetched fetch_now(const AttemptContext& context, const std::string& from, const 
 }
 
 void drop_uncommitted_now(const AttemptContext& context, const std::string& directory) {
-    // Committed after all, by an agent that died before it could say so: that is the head's to delete.
+    // An agent committed it but died before it reported that. The head deletes such a checkpoint.
     const std::string manifest = context.prepare.run_name + "/" + directory + "/.manifest.json";
     const auto committed = context.store->get(manifest);
     if (committed || committed.error().code != ErrorCode::not_found) return;
@@ -63,7 +63,7 @@ void Checkpoints::fetch(const FetchCheckpoint& out) {
         });
 }
 
-// The start state is kept before any worker starts: another agent may be the one that it says hello to.
+// Stores the start state before any worker starts, since a worker may connect to a later agent.
 void Checkpoints::start_with(AttemptKey key, StartState start_state, std::string why) {
     if (LiveAttempt* attempt = attempts_.change(key)) {
         start_state.reports_before = attempt->start_state.reports_before;
@@ -74,8 +74,8 @@ void Checkpoints::start_with(AttemptKey key, StartState start_state, std::string
     inputs_.enqueue(CheckpointFetched{key, why});
 }
 
-// The agent before this one may have written the manifest of the checkpoint that was on its way, and not have told of
-// it. Then every node's part is there, and the other nodes, which may have ended the attempt since, need not be heard.
+// Looks for a manifest that an earlier agent wrote but did not report. If it exists, every node's part is stored, and
+// the other nodes, which may have ended the attempt since, are not needed.
 void Checkpoints::look_for_commit(AttemptKey key, const SavedAttempt& saved) {
     const LiveAttempt* attempt = attempts_.find(key);
     const std::string manifest = saved.prepare.run_name + "/" + saved.uploading->released.directory + "/.manifest.json";
@@ -154,7 +154,7 @@ void Checkpoints::write_manifest(const WriteManifest& out) {
         [this](ManifestWritten done) { inputs_.enqueue(std::move(done)); });
 }
 
-// At once: the attempt may be closed in this very step, and what it has in its spool goes with it.
+// Runs at once, since the attempt may be closed in this step, which removes its spool.
 void Checkpoints::keep_committed(const KeepCommitted& out) {
     const LiveAttempt* attempt = attempts_.find(out.attempt);
     if (!attempt || attempt->context->store->local()) return;

@@ -1,4 +1,5 @@
-// The metrics of each attempt, on this node before their ranks may go on, then appended to the run's journal.
+// The metrics of each attempt. They are stored on this node before their ranks may continue, then appended to the run's
+// journal.
 #pragma once
 
 #include <map>
@@ -18,8 +19,8 @@ class MetricsJournals {
     MetricsJournals(net::Background background, const ThisNode& node, const LiveAttempts& attempts)
         : background_(background), node_(node), attempts_(attempts) {}
     void add(const JournalMetrics& out);
-    void open(AttemptKey key);     // of an adopted attempt: it may hold what an agent before this one kept
-    void deliver(AttemptKey key);  // soon: what is there
+    void open(AttemptKey key);     // opens the journal of an adopted attempt, which may hold rows of an earlier agent
+    void deliver(AttemptKey key);  // delivers the present rows soon
     std::shared_ptr<Journal> find(AttemptKey key) const;  // null: no metrics yet
     void close(AttemptKey key) { journals_.erase(key); }
 
@@ -27,7 +28,7 @@ class MetricsJournals {
     struct OfAttempt {
         std::shared_ptr<Journal> journal;
         bool scheduled = false;
-        std::string trouble{};  // of the last delivery; it is in the log
+        std::string trouble{};  // the error of the last delivery, which was logged
     };
     OfAttempt& opened(AttemptKey key);
     void deliver_in(AttemptKey key, std::int64_t ms);
@@ -37,7 +38,7 @@ class MetricsJournals {
     const net::Background background_;
     const ThisNode& node_;
     const LiveAttempts& attempts_;
-    std::map<AttemptKey, OfAttempt> journals_;  // of live attempts
+    std::map<AttemptKey, OfAttempt> journals_;  // the journals of live attempts
 };
 
 }  // namespace rtrain::agent

@@ -28,7 +28,7 @@ bool is_of(const PendingDelivery& delivery, const protocol::Clear& order) {
 
 }  // namespace
 
-// The mark is for the agent after this one.
+// Stores the mark for the next agent.
 void PendingDeliveries::keep(AttemptKey key, PendingDelivery delivery) {
     if (delivery.since_wall_ms == 0) delivery.since_wall_ms = wall_ms();
     Status kept = make_directory(node_.files.attempt(key), 0711);
@@ -46,8 +46,8 @@ void PendingDeliveries::leave_behind(AttemptKey key, PendingDelivery delivery, c
     deliver_in(key, again_first_ms);
 }
 
-// The end of an attempt goes with the logs where they stay. It is kept before it is tried, so that a try that fails
-// finds all of the attempt's files, and the head's words, which come meanwhile, are written behind the agent's own.
+// Writes the end of an attempt, together with its logs if they are still pending. The end is stored before the first
+// try, so that a failed try can be repeated, and the head's later texts are written after the agent's own.
 void PendingDeliveries::write_end(const WriteEnd& out) {
     const LiveAttempt* attempt = attempts_.find(out.attempt);
     if (!attempt) return;
@@ -90,7 +90,8 @@ void PendingDeliveries::deliver_all() {
     for (const AttemptKey key : keys) deliver_now(key);
 }
 
-// Storage that hangs since before this agent's start takes one thread of its path's, not all.
+// Tries a delivery now. A storage that has hung since before this agent's start blocks one thread of its path, not all
+// threads.
 void PendingDeliveries::deliver_now(AttemptKey key) {
     const auto entry = deliveries_.find(key);
     if (entry == deliveries_.end() || entry->second.trying) return;
@@ -108,16 +109,16 @@ void PendingDeliveries::deliver_now(AttemptKey key) {
         });
 }
 
-// `end`: the one that was tried.
+// Handles the result of a try. `end` is the end that was tried.
 void PendingDeliveries::tried(AttemptKey key, const std::optional<storage::AttemptEnd>& end, const Tried& tried) {
     const auto at = deliveries_.find(key);
-    if (at == deliveries_.end()) return;  // nobody wants it any more
+    if (at == deliveries_.end()) return;  // the delivery was dropped meanwhile
     PendingDelivery& now = at->second;
     now.trying = false;
     if (tried.context) now.context = tried.context;
     if (tried.logs) now.logs = false;
     if (!tried.all) return stays(key, now, tried.all.error().message);
-    if (now.end != end) return deliver_now(key);  // the head's words came meanwhile
+    if (now.end != end) return deliver_now(key);  // the head's texts arrived meanwhile
     if (tried.run_is_gone)
         warn(name_of(now) + ": its run is not there any more; what was to come beside it is dropped");
     else if (now.warned)
@@ -141,23 +142,24 @@ void PendingDeliveries::is_done(AttemptKey key) {
     deliveries_.erase(key);
     ::unlink(node_.files.pending_delivery(key).c_str());
     if (state_.attempts.contains(key)) return;
-    background_.offload([scratch = node_.files.scratch(key)] { remove_tree(scratch); }, [] {});  // logs of own names
+    // Named logs are delivered, so the scratch directory is removed.
+    background_.offload([scratch = node_.files.scratch(key)] { remove_tree(scratch); }, [] {});
     if (logs_.complete(key)) forget(key);
 }
 
-// Nothing else is kept for it, unless storage lacks something.
+// Forgets the attempt unless a delivery is pending.
 void PendingDeliveries::let_go(AttemptKey key) {
     if (!state_.attempts.contains(key) && !deliveries_.contains(key)) forget(key);
 }
 
 void PendingDeliveries::forget(AttemptKey key) {
     logs_.forget(key);
-    deliveries_.erase(key);  // there is one: its run was removed
+    deliveries_.erase(key);  // drops a delivery whose run was removed
     background_.offload(
         [scratch = node_.files.scratch(key), folder = node_.files.attempt(key)] {
             remove_tree(scratch);
             remove_all_but(folder,
-                           ended_attempt_file);  // last: an agent that is killed here is followed by one that goes on
+                           ended_attempt_file);  // removed last, so that the next agent continues after a kill here
             remove_tree(folder);
         },
         [] {});

@@ -1,5 +1,6 @@
-// What storage did not take when an attempt ended (delivery/pending_delivery.hpp). It is tried again when the head is
-// back and with a growing pause, by the agent after this one as well; only then the attempt's files go.
+// Files that the storage did not accept when an attempt ended (delivery/pending_delivery.hpp). The agent tries again
+// when the head is reachable again, and with growing pauses. The next agent continues. Only after a delivery are the
+// attempt's files removed.
 #pragma once
 
 #include <map>
@@ -23,15 +24,16 @@ class PendingDeliveries {
 
     void leave_behind(AttemptKey key, PendingDelivery delivery, const std::string& why);
     void write_end(const WriteEnd& out);
-    void find_of_ended(const SavedAttempt& saved);  // of an attempt that ended before this agent's start
-    void deliver_all();                             // the head is back
-    bool has_logs(AttemptKey key) const;            // they are still here
+    // Finds a delivery of an attempt that ended before this agent's start.
+    void find_of_ended(const SavedAttempt& saved);
+    void deliver_all();                   // called when the head is reachable again
+    bool has_logs(AttemptKey key) const;  // its logs are still on this node
 
-    void let_go(AttemptKey key);  // the head has all of its logs
-    void forget(AttemptKey key);  // its files on this node may go
+    void let_go(AttemptKey key);  // called when the head has all of its logs
+    void forget(AttemptKey key);  // its files on this node may be removed
 
-    // While the files of a run are removed: what is written into them meanwhile would bring them back. Not empty: why
-    // they cannot be removed now.
+    // Blocks deliveries while the files of a run are removed, since later writes would recreate them. Returns why they
+    // cannot be removed now; empty if they can.
     std::string hold(const protocol::Clear& order);
     void release(const protocol::Clear& order, bool removed);
 

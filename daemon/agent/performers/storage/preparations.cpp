@@ -26,8 +26,8 @@ UploadMode mode_of(const std::string& text) {
     return text == "none" ? UploadMode::none : UploadMode::async;
 }
 
-// The job's own hang_timeout counts, also where it is shorter than the backend's timeout. The rank that hangs is named
-// before the ranks that wait for it.
+// Returns the policy. The job's own hang_timeout counts even if it is shorter than the backend's timeout. Then the rank
+// that hangs is named before the ranks that wait for it.
 AttemptPolicy policy_of(const spec::Job& job, MemoryLimits limits) {
     AttemptPolicy policy{.isolation_timeout_ms = job.isolation_timeout_ms.value_or(0),
                          .report_timeout_ms = job.backend_timeout_s * 1000,
@@ -44,7 +44,7 @@ std::string local_run_path(const AttemptContext& context) {
     return context.store->local() ? context.store->local_path(context.prepare.run_name) : std::string{};
 }
 
-// A setup stops before the reserve of the disk.
+// Returns the bounds of a setup, which ends before it uses the reserve of the disk.
 SetupBounds setup_bounds(const ThisNode& node) {
     SetupBounds bounds;
     const DiskRoom disk = room_at(node.files.data_dir);
@@ -107,14 +107,14 @@ void Preparations::look_at_probes(const Context& context, const ProbeWait& seen)
     inputs_.enqueue(failed(key, trouble_of(seen, *context, node_.name())));
 }
 
-// Returns whether nobody waits for the preparation any more.
+// Returns true if the attempt no longer needs the preparation.
 bool Preparations::stopped(AttemptKey key) const {
     const auto attempt = state_.attempts.find(key);
     return attempt == state_.attempts.end() || attempt->second.stop_asked;
 }
 
-// The lines of a setup are shipped as they come; its failure is the attempt's, and permanent. A stop that came during
-// the steps before had no setup to cancel: it is looked for here.
+// Runs the setup. Its lines are sent while they are written. Its failure is a permanent failure of the attempt. A stop
+// during the earlier steps could not cancel the setup, so it is checked here.
 void Preparations::set_up(const Context& context) {
     if (context->job.setup.empty()) return finish(context);
     const AttemptKey key = key_of(context->prepare.attempt);
@@ -128,7 +128,7 @@ void Preparations::set_up(const Context& context) {
         if (peer.node == node_.name() && !peer.ranks.empty())
             logs_.follow_setup(context->prepare.attempt, peer.ranks.front(), log_bounds(*context));
     setups_.run(std::move(order), [this, context, key](const SetupResult& result) {
-        if (node_.cgroups) node_.cgroups->kill(key);  // what the setup has left behind
+        if (node_.cgroups) node_.cgroups->kill(key);  // kills processes that the setup has left
         if (!result.why.empty()) return set_up_failed(context, result.why);
         const Context ready = with_setup(*context, result);
         attempts_.open(key).context = ready;
@@ -188,7 +188,7 @@ void Preparations::bound_caches() {
                         [this] { background_.after(caches_look_ms, [this] { bound_caches(); }); });
 }
 
-// Those of an attempt that is being prepared were marked as used a moment ago.
+// Returns the entries in use. The entries of an attempt that is being prepared were marked as used just before.
 std::set<std::string> Preparations::in_use() const {
     std::set<std::string> in_use;
     for (const auto& [key, attempt] : attempts_.all()) {

@@ -1,5 +1,5 @@
-// The preparation of an attempt, in its steps: storage access and probe, the other nodes' probes, `setup:`, peers and
-// start directories, claim. Each step blocks on the pool; the next one begins on the loop.
+// The preparation of an attempt in steps: storage access and probe, the other nodes' probes, `setup:`, peers and start
+// directories, claim. Each step blocks on the pool; the next one begins on the loop.
 #pragma once
 
 #include <set>
@@ -21,14 +21,14 @@ class Preparations {
     Preparations(Inputs inputs, const AgentState& state, net::Background background, const ThisNode& node,
                  LiveAttempts& attempts, LogShipper& logs);
     void start(const StartPreparation& out);
-    // A setup that nobody waits for any more is given up. The machine then gets a preparation that failed.
+    // Ends a setup that is no longer needed. The machine then gets a failed preparation.
     void cancel(AttemptKey key) { setups_.cancel(key); }
-    void remove_unused();  // at the start and each day: code and setups of attempts that are over
-    void bound_caches();   // at the start and each hour: compile_caches.hpp
-    void bound_setups();   // at the start and every ten minutes: of each user
+    void remove_unused();  // at the start and each day: removes code and setups of ended attempts
+    void bound_caches();   // at the start and each hour (compile_caches.hpp)
+    void bound_setups();   // at the start and every ten minutes: enforces each user's share
 
   private:
-    std::set<std::string> in_use() const;  // as `remove_unused` of preparation/ takes it
+    std::set<std::string> in_use() const;  // the argument of `remove_unused` in preparation/
     bool stopped(AttemptKey key) const;
     void await_probes(const Context& context, const ProbeWait& wait);
     void look_at_probes(const Context& context, const ProbeWait& seen);

@@ -37,8 +37,8 @@ void RunFiles::write_result(const WriteResultFile& out) {
 
 void RunFiles::clear(const protocol::Clear& order) { try_clear(order, boot_ms() + clear_patience_ms); }
 
-// An attempt that still ends here would write into what is removed: the run's own, or one that goes on from its files.
-// An end that is on its way there is waited for.
+// Tries to remove a run's files. Waits for an attempt that still ends here, since it would write to them: one of the
+// run, or one that resumes from its files. Also waits for a pending end.
 void RunFiles::try_clear(const protocol::Clear& order, std::int64_t until_ms) {
     for (const auto& [key, attempt] : state_.attempts)
         if (attempt.saved.prepare.run_name == order.run_name &&

@@ -19,7 +19,7 @@ class RunFiles {
         : inputs_(inputs), state_(state), background_(background), node_(node), pending_(pending), head_(head) {}
     void remove_checkpoint(const RemoveCheckpoint& out);
     void write_result(const WriteResultFile& out);
-    void clear(const protocol::Clear& order);  // removes the run's files; the head is answered
+    void clear(const protocol::Clear& order);  // removes the run's files and answers the head
 
   private:
     void try_clear(const protocol::Clear& order, std::int64_t until_ms);

@@ -1,4 +1,4 @@
-// A saved attempt holds what an agent's restart needs of it, as a file of its directory on this node.
+// Stores the parts of an attempt that an agent's restart needs, as a file in its directory on this node.
 #pragma once
 
 #include "daemon/agent/performers/live_attempts.hpp"
@@ -10,7 +10,7 @@ class SavedAttempts {
   public:
     SavedAttempts(const ThisNode& node, LiveAttempts& attempts) : node_(node), attempts_(attempts) {}
     void save(const KeepAttempt& out);
-    void mark_ended(AttemptKey key);  // no process is left; the head may lack some of its logs
+    void mark_ended(AttemptKey key);  // no process is left, but the head may lack some of its logs
 
   private:
     const ThisNode& node_;

@@ -8,7 +8,8 @@ namespace rtrain::agent {
 namespace {
 
 constexpr std::int64_t look_every_ms = 250;
-// The search for a rank's processes reads a file for each of their threads, so it is done at each fourth look.
+// The search for a rank's processes reads a file for each of their threads, so it runs only with every fourth
+// measurement.
 constexpr int search_every = 4;
 
 bool has_limit(const LocalAttempt& attempt) { return attempt.saved.policy.memory_bytes > 0; }

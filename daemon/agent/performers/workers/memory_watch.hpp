@@ -14,15 +14,15 @@
 
 namespace rtrain::agent {
 
-// Sets `node.memory_limits` and its fact from the options and from what the node's control groups can do. An Error: the
-// options ask for control groups, and there are none with a memory controller.
+// Sets `node.memory_limits` and its fact from the options and from the node's control groups. Fails if the options
+// require control groups and there are none with a memory controller.
 Status decide_memory_limits(ThisNode& node);
 
 class MemoryWatch {
   public:
     MemoryWatch(Inputs inputs, net::Background background, const AgentState& state, const ThisNode& node)
         : inputs_(inputs), background_(background), state_(state), node_(node) {}
-    void begin();  // measures from now on, as long as an attempt has a limit
+    void begin();  // measures from now on, while an attempt has a limit
 
   private:
     struct Target {
@@ -44,7 +44,7 @@ class MemoryWatch {
     const ThisNode& node_;
     bool looking_ = false;
     int looks_ = 0;
-    std::map<std::pair<AttemptKey, std::uint32_t>, MeasuredRank> ranks_;  // as of the last look
+    std::map<std::pair<AttemptKey, std::uint32_t>, MeasuredRank> ranks_;  // state of the last measurement
 };
 
 }  // namespace rtrain::agent

@@ -13,7 +13,7 @@ constexpr std::int64_t scratch_every_ms = 5'000;
 
 }  // namespace
 
-// A walk over their directories, on the pool, with a pause after it.
+// Measures the directories on the pool, with a pause afterwards.
 void ScratchSizes::measure() {
     if (node_.options.scratch_quota <= 0 || measuring_ || attempts_.all().empty()) return;
     measuring_ = true;

@@ -1,4 +1,4 @@
-// How much the attempts have in their scratch directories, where the node has a quota for it.
+// Measures the attempts' scratch directories, if the node has a quota for them.
 #pragma once
 
 #include "daemon/agent/loop/inputs.hpp"
@@ -12,7 +12,7 @@ class ScratchSizes {
   public:
     ScratchSizes(Inputs inputs, net::Background background, const ThisNode& node, const LiveAttempts& attempts)
         : inputs_(inputs), background_(background), node_(node), attempts_(attempts) {}
-    void measure();  // now, and again as long as there are attempts
+    void measure();  // measures now, and repeats while there are attempts
 
   private:
     const Inputs inputs_;

@@ -67,8 +67,8 @@ void WorkerMessages::welcome(const WelcomeWorker& out) {
     server_->welcome(out.attempt, out.rank, *welcome, ranks, std::move(terms));
 }
 
-// What a worker names as its files is moved, and removed, by an agent that may be root: a directory that the agent did
-// not make for this rank is nobody's checkpoint. The barrier stays whole.
+// Checks the directory of a report. An agent that may be root moves and removes its files, so a directory that the
+// agent did not make for this rank is dropped. The report itself still counts.
 void WorkerMessages::check(WorkerMessage& message) const {
     auto* report = std::get_if<worker::Report>(&message.message);
     if (!report || !report->checkpoint) return;
@@ -81,7 +81,8 @@ void WorkerMessages::check(WorkerMessage& message) const {
     report->checkpoint.reset();
 }
 
-// The rank waits for it within its report, and a storage may hang: neither this thread nor uploads keep it waiting.
+// Makes a staging directory. The rank waits for it within its report, and a storage may hang. So it does not run on
+// this thread or behind uploads.
 void WorkerMessages::make_stage(const MakeStage& out) {
     const LiveAttempt* attempt = attempts_.find(out.attempt);
     if (!attempt) return;
@@ -93,7 +94,7 @@ void WorkerMessages::make_stage(const MakeStage& out) {
 }
 
 void WorkerMessages::stage_made(const MakeStage& out, const Context& context, const Result<std::string>& place) {
-    if (!attempts_.find(out.attempt))  // it ended meanwhile, and what it had staged is removed
+    if (!attempts_.find(out.attempt))  // the attempt ended meanwhile, so its staging is removed
         return loop_.offload_at(context->prepare.storage_path, [context] { drop_staging(*context); }, [] {});
     if (!place) warn("no staging directory for rank " + std::to_string(out.rank) + ": " + place.error().message);
     worker::Staged staged{.path = place ? *place : "", .spare = out.spare};
@@ -102,7 +103,7 @@ void WorkerMessages::stage_made(const MakeStage& out, const Context& context, co
         staged.reason = storage_reason(place.error().code);
     }
     server_->send(out.attempt, out.rank, staged);
-    server_->wake();  // no step follows, and the rank would find it with its next look, 200 ms later
+    server_->wake();  // no step follows, and the rank would see it only at its next look, 200 ms later
 }
 
 }  // namespace rtrain::agent

@@ -1,4 +1,4 @@
-// Messages to workers: the welcome, answers, staging directories; and what a worker may say.
+// Messages to workers: the welcome, answers, staging directories. Checks workers' messages.
 #pragma once
 
 #include <memory>
@@ -20,9 +20,9 @@ class WorkerMessages {
         : loop_(loop), inputs_(inputs), node_(node), attempts_(attempts) {}
     Status listen();
 
-    void admit(AttemptKey key);                              // its workers may come
-    void dismiss(AttemptKey key) { server_->dismiss(key); }  // and may no more
-    // Returns the process that holds the rank's place and runs; nullopt: none does.
+    void admit(AttemptKey key);                              // accepts its workers from now on
+    void dismiss(AttemptKey key) { server_->dismiss(key); }  // and refuses them again
+    // Returns the running process that holds the rank's place; nullopt if there is none.
     std::optional<ProcessId> holder(AttemptKey key, std::uint32_t rank) const { return server_->holder(key, rank); }
     void welcome(const WelcomeWorker& out);
     void send(const ToWorker& out) { server_->send(out.attempt, out.rank, out.message); }

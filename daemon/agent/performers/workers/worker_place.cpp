@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-// The network card that has this address; empty: none, or not a numeric IPv4 address.
+// Returns the network interface with this address; empty if there is none, or if the address is not numeric IPv4.
 std::string interface_of(const std::string& address) {
     in_addr wanted{};
     ifaddrs* all = nullptr;
@@ -31,7 +31,7 @@ std::string interface_of(const std::string& address) {
     return name;
 }
 
-// `python` is the job's interpreter, also where the system has only `python3`. Returns the PATH of the workers.
+// Returns the workers' PATH, on which `python` is the job's interpreter even if the system has only `python3`.
 std::string path_with_python(const std::string& path, const std::string& interpreter, const std::string& tools) {
     std::string python = program_on_path(interpreter, path);
     if (python.empty() && program_on_path("python", path).empty()) python = program_on_path("python3", path);
@@ -46,7 +46,7 @@ std::string tool_path_of(const ThisNode& node, const AttemptContext& context, At
     const auto inherited = node.inherited.find("PATH");
     const std::string path = inherited == node.inherited.end() ? "/usr/local/bin:/usr/bin:/bin" : inherited->second;
     const std::string venv = context.setup ? context.setup->virtual_env : "";
-    if (!venv.empty()) return venv + "/bin:" + path;  // it has a `python`
+    if (!venv.empty()) return venv + "/bin:" + path;  // its bin/ has a `python`
     return path_with_python(path, context.job.interpreter, node.files.attempt(key) + "/bin");
 }
 
@@ -56,7 +56,7 @@ std::string run_path_of(const AttemptContext& context) {
     return (storage.empty() || storage.ends_with('/') ? storage : storage + "/") + context.prepare.run_name;
 }
 
-// The TMPDIR of the attempt's workers. Without a short name it is the scratch directory's own path.
+// Returns the TMPDIR of the attempt's workers: a short name, or the scratch directory's own path.
 std::string tmpdir_of(const ThisNode& node, AttemptKey key) {
     const std::string scratch = node.files.scratch(key);
     const auto name = node.short_names.name_of(scratch);

@@ -1,4 +1,4 @@
-// What a worker is told of its place: in its environment and in the context of its welcome.
+// The facts that a worker gets about its place, in its environment and in the context of its welcome.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace rtrain::agent {
 
-// `start` has the attempt, the worker's directory and its current directory.
+// Returns the place. `start` contains the attempt, the worker's directory and its current directory.
 WorkerPlace place_of(const ThisNode& node, const AttemptContext& context, const WorkerStart& start);
 std::string context_json(const ThisNode& node, const LiveAttempt& attempt, std::uint32_t rank);
 

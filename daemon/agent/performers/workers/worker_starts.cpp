@@ -22,8 +22,8 @@
 namespace rtrain::agent {
 namespace {
 
-// Rank 0 hosts the rendezvous store. A rank that dials it before it listens is sent away and, with PyTorch's store,
-// comes again only after half a second and more: so rank 0 gets a little lead, and the whole gang starts sooner.
+// Rank 0 hosts the rendezvous store. A rank that connects before the store listens is refused, and PyTorch's client
+// retries only after half a second or more. So rank 0 gets a small lead, and the whole gang starts sooner.
 constexpr std::int64_t rendezvous_lead_ms = 100;
 constexpr const char *inductor_cache = "TORCHINDUCTOR_CACHE_DIR", *triton_cache = "TRITON_CACHE_DIR";
 
@@ -33,7 +33,7 @@ std::vector<std::uint32_t> ranks_of(const protocol::Launch& launch) {
     return ranks;
 }
 
-// `start` is whole.
+// `start` must be complete.
 TemplateWish wish_of(const ThisNode& node, const LiveAttempt& attempt, const WorkerStart& start) {
     const AttemptContext& context = *attempt.context;
     const std::string own = node.files.attempt(start.attempt) + "/bin", path = start.environment.at("PATH");
@@ -48,12 +48,12 @@ TemplateWish wish_of(const ThisNode& node, const LiveAttempt& attempt, const Wor
     return wish;
 }
 
-// What the worker's program runs. A program that is not Python itself (a shell, torchrun) is known by its words, and by
-// the Python that it would find.
+// Returns the environment on which compiled code depends. A program that is not Python itself (a shell, torchrun) is
+// identified by its arguments, and by the Python on its PATH.
 CompileEnvironment compile_environment_of(const TemplateWish& wish) {
     CompileEnvironment environment{
         .user = wish.start.user, .token_user = wish.token_user, .variables = wish.start.environment};
-    const UserRights rights(wish.start.user);  // venv/bin is the user's
+    const UserRights rights(wish.start.user);  // the user owns venv/bin
     const UserRights::Worn worn(rights);
     if (!worn.taken()) return environment;
     environment.python = interpreter_of(wish);
@@ -64,8 +64,8 @@ CompileEnvironment compile_environment_of(const TemplateWish& wish) {
     return environment;
 }
 
-// Sets the directories of compiled code, where neither the job nor the node's operator has set them. Inductor puts
-// Triton's below its own, so a job that has set Inductor's has set both.
+// Sets the directories of compiled code, unless the job or the node's operator has set them. Inductor puts Triton's
+// below its own, so a job that has set Inductor's has set both.
 void give_compile_cache(const ThisNode& node, WorkerStart& start, const TemplateWish& wish) {
     Environment& variables = start.environment;
     if (variables.contains(inductor_cache)) return;
@@ -112,7 +112,7 @@ void WorkerStarts::start(const StartWorkers& out) {
     limit_group(*attempt);
     uses_.memory.begin();
     uses_.messages.admit(key);
-    if (!uses_.node.inventory.devices.empty() && ::geteuid() == 0)  // its modules may be there since a moment ago
+    if (!uses_.node.inventory.devices.empty() && ::geteuid() == 0)  // the driver's modules may just have been loaded
         if (Status status = make_nvidia_nodes("/proc", "/dev"); !status) warn(status.error().message);
     Status ready = make_directory(files.logs(key), 0711);
     if (ready) uses_.logs.follow(out.launch.attempt, ranks_of(out.launch), log_bounds(*attempt->context));
@@ -131,8 +131,8 @@ void WorkerStarts::start(const StartWorkers& out) {
     }
 }
 
-// Gives the attempt's control group what its workers on this node asked for, together. Where that fails, the agent
-// watches them instead (memory_watch.cpp).
+// Limits the attempt's control group to the memory that its workers on this node requested together. If that fails, the
+// agent watches them instead (memory_watch.cpp).
 void WorkerStarts::limit_group(const LiveAttempt& attempt) {
     const ThisNode& node = uses_.node;
     if (node.memory_limits != MemoryLimits::cgroup || !node.cgroups) return;
@@ -167,7 +167,7 @@ Status WorkerStarts::start_one(const LiveAttempt& attempt, const protocol::Launc
     start.cwd = *cwd;
     if (Status status = make_scratch(node.files.scratch(key), context.user); !status) return status;
     const WorkerPlace place = place_of(node, context, start);
-    const UserRights rights(context.user);  // venv/bin is the user's
+    const UserRights rights(context.user);  // the user owns venv/bin
     {
         const UserRights::Worn worn(rights);
         if (worn.taken()) start.program = without_shell_layer(std::move(start.program), place.tool_path);

@@ -20,7 +20,7 @@ namespace rtrain::agent {
 class WorkerStarts {
   public:
     struct Uses {
-        net::Loop& loop;  // descriptors of processes
+        net::Loop& loop;  // owns the watches on processes' descriptors
         Inputs inputs;
         const AgentState& state;
         const ThisNode& node;
@@ -33,15 +33,15 @@ class WorkerStarts {
     explicit WorkerStarts(const Uses& uses);
 
     void start(const StartWorkers& out);
-    // Takes over the workers of an attempt of before a restart: they may come again, and their ends are told. Returns
-    // rank and pid of those that were started.
+    // Adopts the workers of an attempt from before a restart. They may connect again, and their ends are reported.
+    // Returns rank and pid of the workers that were started.
     std::map<std::uint32_t, std::int64_t> adopt(AttemptKey key);
     void signal(const SignalWorker& out);
     void dump_stacks(const DumpStacks& out);
-    void look_at_memory();  // with each heartbeat
+    void look_at_memory();  // called with each heartbeat
     void start_template(const StartTemplate& out) { warm_.start_template(out); }
     void end_template(const EndTemplate& out) { warm_.end_template(out); }
-    void end_all();  // of all attempts: nobody will adopt them
+    void end_all();  // ends the workers of all attempts, since no later agent will adopt them
 
   private:
     WorkerEvents events();
