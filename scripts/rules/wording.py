@@ -64,7 +64,8 @@ MACHINE_VERB = re.compile(
 SENTENCES_NOT_YET = (
     *(
         "cmd/verbs/",
-        "daemon/agent/",
+        *(f"daemon/agent/{part}" for part in "warm/ machine/templates outputs parts agent.hpp adoption".split()),
+        *(f"daemon/agent/performers/{part}" for part in ("head/head_link", "workers/warm_starts")),
         "daemon/head/",
         "runtime/python/rtrain/data/",
     ),
