@@ -24,7 +24,7 @@ bool is_port(std::string_view text) {
     return !text.empty() && text.size() <= 5 && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-// "host", "host:7433", "[::1]:7433": the host, lower-case. Empty: it is none of these.
+// Returns the host of "host", "host:7433" or "[::1]:7433" in lower case; empty if the header has another form.
 std::string host_of(std::string_view header) {
     std::string_view host = header;
     if (host.starts_with('[')) {

@@ -1,5 +1,5 @@
-// The headers by which a browser tells where a request comes from: the host that it believes to speak to, whose page
-// asked, and the cookie of its session. Another site's page can send a request, but cannot choose these headers.
+// Checks the headers by which a browser reports the origin of a request: the host of the URL, the page that sent it,
+// and the session's cookie. Another site's page can send a request, but cannot choose these headers.
 #pragma once
 
 #include <set>
@@ -12,20 +12,21 @@ namespace rtrain::head {
 
 class BrowserRequests {
   public:
-    // `names`: the head's, beside "localhost", "rtrain-head" and every IP address: a stranger's page can have the
-    // head's address behind a name of its own (DNS rebinding), but never an address as its name.
+    // `names` are the head's host names, beside "localhost", "rtrain-head" and every IP address. A foreign page can use
+    // the head's address under its own host name (DNS rebinding), but never an address as its name.
     BrowserRequests(std::string cluster_id, std::set<std::string> names);
 
-    // The secret of the session's cookie; empty: the request has none.
+    // Returns the secret in the session's cookie; empty if the request has none.
     std::string secret_of(const net::Request& request) const;
-    // The value of Set-Cookie. The cookie's name has the cluster's id: cookies are shared by all ports of a host. An
-    // empty secret takes the cookie away.
+    // Returns the value of Set-Cookie. The cookie's name contains the cluster's id, since all ports of a host share
+    // cookies. An empty secret deletes the cookie.
     std::string cookie(const std::string& secret) const;
 
-    // Unauthorised: the request was made for another host, or by another site's page.
+    // Returns unauthorised if the request was made for another host, or by another site's page.
     Status own_host(const net::Request& request) const;
-    Status own_page(const net::Request& request) const;  // own_host too
-    // ... of a request that changes something, with a session: a browser names its origin, and the page the CSRF token.
+    Status own_page(const net::Request& request) const;  // also checks own_host
+    // Checks a request of a session that changes something: the browser must send an own origin, and the page the CSRF
+    // token. Also checks own_page.
     Status own_change(const net::Request& request, const std::string& secret) const;
 
   private:

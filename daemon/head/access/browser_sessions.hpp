@@ -1,6 +1,6 @@
-// Sessions of browsers: a person signs in with a token, and the browser keeps a cookie with a secret. The head keeps
-// the secret's SHA-256, and for how long the session was idle. Read by the server's threads, changed by the loop alone,
-// but for the time of the last use. It opens no file and reads no clock: what is to be saved goes to the caller.
+// Browser sessions. A person signs in with a token, and the browser stores a cookie with a secret. The head stores the
+// secret's SHA-256 and the time of the last use. The server's threads read sessions; only the loop changes them, except
+// for the time of the last use. This code opens no file and reads no clock: it returns the settings to save.
 #pragma once
 
 #include <cstdint>
@@ -16,40 +16,43 @@
 namespace rtrain::head {
 
 inline constexpr std::int64_t session_idle_most_ms = 12LL * 3'600'000;
-inline constexpr std::size_t sessions_per_user_most = 16;  // the user's oldest one ends for a new one
-inline constexpr std::size_t sessions_most = 4'096;        // of all users; beyond, nobody signs in
+// A new session ends the user's oldest one beyond this number.
+inline constexpr std::size_t sessions_per_user_most = 16;
+inline constexpr std::size_t sessions_most = 4'096;  // over all users; beyond, no new session can begin
 inline constexpr std::int64_t session_saved_each_ms = 10LL * 60'000;
 
 struct BrowserSession {
-    std::string token_id, token_hash;  // of the token that it was begun with; another secret under this id ends it
+    // The token with which it was begun; another secret under this id ends the session.
+    std::string token_id, token_hash;
     std::string user;
     std::int64_t begun_wall_ms = 0, used_wall_ms = 0;
     bool operator==(const BrowserSession&) const = default;
 };
 
-// The value that answers a change comes with, derived from the session's secret: another site cannot read it.
+// Returns the CSRF token that a change must contain. It is derived from the session's secret, so that another site
+// cannot read it.
 std::string csrf_token_of(const std::string& secret);
 
 class BrowserSessions {
   public:
     using Settings = std::map<std::string, std::string>;
-    static constexpr const char* prefix = "browser-session/";  // of its settings
+    static constexpr const char* prefix = "browser-session/";  // prefix of its settings
 
-    // Takes what an earlier start of the head has saved. Returns the settings that are to be erased: of sessions that
-    // have ended.
+    // Loads the settings that an earlier start has saved. Returns the settings of ended sessions, which must be erased.
     std::vector<std::string> open(const Settings& saved, const TokenBook& tokens, std::int64_t wall_ms);
 
-    // Begins a session of the token's user. `settings` are to be durable before the secret is given out; those without
-    // a value belong to sessions that ended for it, and may be erased then. Full: as many sessions as there may be.
+    // Begins a session of the token's user. The returned settings must be durable before the secret is sent. Settings
+    // without a value belong to sessions that this one ended; they may be erased then. Returns `full` if there are too
+    // many sessions.
     Result<Settings> begin(const std::string& secret, const state::TokenRow& token, const TokenBook& tokens,
                            std::int64_t wall_ms);
     // Ends the session with this id. Returns its setting, without a value.
     Settings end(const std::string& id);
 
-    // Returns the caller who is signed in with this secret, and counts the call as a use of the session. Unauthorised:
-    // no session has the secret, or its token opens no more.
+    // Returns the caller of the session with this secret, and counts the call as a use of the session. Returns
+    // unauthorised if no session has the secret, or if its token is no longer valid.
     Result<Caller> caller_of(const std::string& secret, const TokenBook& tokens, std::int64_t wall_ms) const;
-    bool lives(const std::string& id, std::int64_t wall_ms) const;  // whatever became of its token
+    bool lives(const std::string& id, std::int64_t wall_ms) const;  // does not check its token
 
     // Counts a sign-in of this user, whose token is valid. Returns false if the user has signed in too often.
     bool may_sign_in(const std::string& user, std::int64_t wall_ms) { return users_.take(user, wall_ms); }
@@ -72,7 +75,7 @@ class BrowserSessions {
 
     mutable std::mutex guard_;
     mutable Sessions sessions_;
-    SignInRate users_, failures_;  // apart: strangers that fill the table of failures must not touch that of users
+    SignInRate users_, failures_;  // separate, so that failed attempts of strangers cannot use up the table of users
 };
 
 }  // namespace rtrain::head

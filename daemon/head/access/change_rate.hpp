@@ -12,20 +12,20 @@ namespace rtrain::head {
 
 class ChangeRate {
   public:
-    // A script that submits thousands of runs, one request each, is not slowed down.
+    // A script that submits thousands of runs, one per request, is not slowed down.
     static constexpr std::int64_t burst = 2'000, each_second = 100;
 
-    // Takes one change of `party`. Returns how long to wait, in milliseconds, if it has none left now; else 0.
+    // Takes one change of `party`. Returns 0, or how long to wait, in milliseconds, if it has none left.
     std::int64_t take(const std::string& party, std::int64_t monotonic_ms);
 
   private:
-    // When all of the party's changes are there again. Invariant: `full_ms` - now <= burst * 1000 / each_second, in
-    // milliseconds.
+    // The time at which the party has all of its changes again. Invariant: `full_ms` - now <= burst * 1000 /
+    // each_second, in milliseconds.
     std::map<std::string, std::int64_t> full_ms_;
 };
 
-// Returns who a change counts against: the token, the browser's session, or all runs of the user. Empty: an admin or a
-// node, who have no such bound.
+// Returns the party that a change counts against: the token, the browser's session, or all runs of the user. Empty for
+// an admin or a node, which have no such bound.
 std::string party_of_changes(const Caller& caller);
 
 }  // namespace rtrain::head

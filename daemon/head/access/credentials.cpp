@@ -18,7 +18,7 @@ Admitted Credentials::authenticate(const net::Request& request, std::int64_t wal
         if (!caller) return NotAdmitted{Why::stranger, caller.error()};
         return *caller;
     }
-    // The host before the session: a stranger's page behind another name does not even learn whether there is one.
+    // The host is checked before the session, so that a foreign page cannot find out whether there is one.
     if (Status page = requests_->own_page(request); !page) return NotAdmitted{Why::barred, page.error()};
     auto caller = sessions_.caller_of(secret, tokens_, wall_ms);
     if (!caller) return NotAdmitted{Why::stranger, caller.error()};

@@ -1,4 +1,4 @@
-// The caller of a request is known by a certificate, a bearer token, or the cookie of a browser's session.
+// Identifies the caller of a request by a certificate, a bearer token, or the cookie of a browser's session.
 #pragma once
 
 #include <optional>
@@ -9,8 +9,8 @@
 
 namespace rtrain::head {
 
-// A stranger shows nothing that opens (401). A barred request has a session that opens, and may have been made by
-// another site's page (403).
+// A stranger has no valid credential (401). A barred request has a valid session, but may come from another site's page
+// (403).
 struct NotAdmitted {
     enum class Why { stranger, barred, other } why = Why::stranger;
     Error error;
@@ -20,12 +20,12 @@ using Admitted = std::variant<Caller, NotAdmitted>;
 class Credentials {
   public:
     Credentials(TokenBook& tokens, BrowserSessions& sessions) : tokens_(tokens), sessions_(sessions) {}
-    void name(BrowserRequests requests) { requests_.emplace(std::move(requests)); }  // before the server listens
+    void name(BrowserRequests requests) { requests_.emplace(std::move(requests)); }  // called before the server listens
     const BrowserRequests& browser() const { return *requests_; }
 
-    // A certificate counts before a token, a token before a cookie. From any thread.
+    // A certificate has priority over a token, and a token over a cookie. Thread-safe.
     Admitted authenticate(const net::Request& request, std::int64_t wall_ms) const;
-    // Does what let this caller in still open? From any thread.
+    // Returns true if the caller's credential is still valid. Thread-safe.
     bool still_opens(const Caller& caller, std::int64_t wall_ms) const;
     bool left(const std::string& node) const { return tokens_.left(node); }
 

@@ -36,7 +36,7 @@ Error no_head_here(const std::string& data_dir, const Error& why) {
 
 bool whole(int file, const std::string& text) { return storage::write_all(file, text) == 0 && ::fsync(file) == 0; }
 
-// Root's file is the head's to read as well.
+// Writes the file so that the head can read it, also if root makes it.
 Result<std::string> write_file(const storage::Descriptor& data, const std::string& id, const std::string& text) {
     struct stat owner{};
     if (::fstat(data.number(), &owner) != 0) return failure("looking at the data directory");
@@ -98,7 +98,7 @@ Status take_dropped_tokens(const std::string& data_dir, state::SqliteJournal& jo
     const auto data = storage::open_top(data_dir);
     if (!data) return data.error();
     const auto files = files_beneath(*data, folder);
-    if (!files) return Done{};  // most heads have none
+    if (!files) return Done{};  // most heads have no such files
     for (const FoundFile& token_file : *files) {
         if (!token_file.path.ends_with(".json")) continue;
         const auto file = open_plain(*data, token_file.path);

@@ -1,6 +1,6 @@
-// Admin tokens that `rtrain token create --data DIR` made on the head's machine: files in <data>/new-tokens, which only
-// the owner of the data directory can write. The head takes them at its start and every second; so a token is made
-// whether the head runs or not, and whoever has lost all others.
+// Admin tokens that `rtrain token create --data DIR` makes on the head's machine: files in <data>/new-tokens, which
+// only the owner of the data directory can write. The head reads them at its start and every second. So a token can be
+// made while the head runs or not, and without any other token.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 namespace rtrain::head {
 
 struct DroppedToken {
-    std::string id, text;  // the text is shown once; the file has its hash
-    std::string file;      // gone as soon as the head has taken the token
+    std::string id, text;  // the text is shown once; the file contains its hash
+    std::string file;      // removed once the head has read the token
 };
-// `expires_wall_ms` 0: never.
+// `expires_wall_ms` 0: no expiry
 Result<DroppedToken> drop_admin_token(const std::string& data_dir, const std::string& user,
                                       std::int64_t expires_wall_ms);
 

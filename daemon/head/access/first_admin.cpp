@@ -8,7 +8,7 @@
 namespace rtrain::head {
 namespace {
 
-constexpr const char* unused_key = "unused_admin_token";  // its id
+constexpr const char* unused_key = "unused_admin_token";  // the setting with the id of that token
 
 }  // namespace
 

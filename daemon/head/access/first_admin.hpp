@@ -1,6 +1,5 @@
-// The first way in, also when those there were have all expired or were revoked: an admin token that each start makes
-// anew as long as nobody has come in with it. So a first start that failed half-way, or could keep no context, locks
-// nobody out.
+// The first admin token. Each start makes a new one until someone has used one, also if all earlier admin tokens have
+// expired or were revoked. So a first start that failed half-way, or could not store a context, locks no user out.
 #pragma once
 
 #include <string>
@@ -13,13 +12,13 @@ namespace rtrain::head {
 
 class FirstAdmin {
   public:
-    // `again`: by its supervisor, after a crash; nobody is there to be told of another one.
+    // `again`: restarted by its supervisor after a crash, when no person would see another token.
     Status open(state::SqliteJournal& journal, TokenBook& tokens, bool again);
     std::string hand_over() { return std::exchange(text_, {}); }  // made by this start; empty: none was needed
-    void saw(const Caller& caller, Intake events);                // somebody was let in
+    void saw(const Caller& caller, Intake events);                // called for each accepted caller
 
   private:
-    std::string unused_;  // id of the admin token that nobody has come in with yet
+    std::string unused_;  // id of the admin token that no caller has used yet
     std::string text_;
 };
 

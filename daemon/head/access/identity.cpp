@@ -1,4 +1,4 @@
-// See identity.hpp. The key is written before the certificate, so a certificate on disk always has its key.
+// Writes the key before the certificate, so that a certificate on disk always has its key.
 #include "daemon/head/access/identity.hpp"
 
 #include "daemon/head/base/data_files.hpp"
@@ -14,7 +14,7 @@ Result<security::KeyPair> make_and_keep(const std::string& data_dir) {
     return std::move(*authority);
 }
 
-// Only bytes that are there and are no key are damage; what cannot be read at present may be sound.
+// Opens the authority. Bytes that are no key are damage. A file that cannot be read at present may be intact.
 Result<security::KeyPair> open_authority(const std::string& data_dir, MissingAuthority missing) {
     auto crt = read_file(data_dir + "/ca.crt");
     if (!crt && crt.error().code == ErrorCode::not_found) {

@@ -1,4 +1,5 @@
-// Who this head is: the cluster's authority on disk (0600), a fresh leaf for "rtrain-head" at each start.
+// The identity of this head: the cluster's authority on disk (0600), and a new leaf certificate for "rtrain-head" at
+// each start.
 #pragma once
 
 #include <string>
@@ -16,11 +17,11 @@ struct Identity {
     net::TlsIdentity tls() const;
 };
 
-// How a start treats a data directory without an authority. A head with records refuses to start: nodes and contexts
-// trust the authority that is missing.
+// How a start treats a data directory without an authority. A head with records refuses to start, since nodes and
+// contexts trust the missing authority.
 enum class MissingAuthority { is_made, is_refused };
 
-// A half-present authority is an Error, and is never replaced.
+// Opens the authority. Returns an Error, and replaces nothing, if only a part of it exists.
 Result<Identity> open_identity(const std::string& data_dir, MissingAuthority missing = MissingAuthority::is_made);
 
 }  // namespace rtrain::head

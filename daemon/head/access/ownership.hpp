@@ -1,4 +1,4 @@
-// Decides who may resume from a run's directory, remove it, or read it below cluster://.
+// Decides which users may resume from a run's directory, remove it, or read it below cluster://.
 #pragma once
 
 #include <optional>
@@ -16,25 +16,25 @@ class Ownership {
     Ownership(const View& view, const HeadOptions& options, const state::SqliteJournal& journal)
         : view_(view), options_(options), journal_(journal) {}
 
-    // The users of the runs that are recorded at this place, and whom run.json names where the head keeps the
-    // directory. Empty: nothing is known to be there.
+    // Returns the users of the runs recorded at this place, and the user in run.json if the head stores the directory.
+    // Empty: none is recorded.
     std::set<std::string> users_at(const std::string& run_name, const std::string& storage_path) const;
 
-    // Refuses (unauthorised) what is done with the directory of a run that belongs to somebody else, or that several
-    // users have shared. An admin may. Directories that only agents see are judged by the agent, from run.json.
+    // Returns unauthorised for a directory of another user's run, or of one that several users have shared. An admin is
+    // allowed. The agent checks directories that only agents can read, by run.json.
     Status may_use_directory(const Caller& caller, const std::string& run_name, const std::string& storage_path) const;
 
-    // Returns whether this person has sent the blob himself, or is an admin. Who only knows a hash learns nothing by
-    // it. What an admin submits may name anybody's.
+    // Returns true if this person has uploaded the blob, or is an admin. So knowing a hash alone gives no access. A job
+    // that an admin submits may name any blob.
     bool has_blob(const Caller& caller, const std::string& sha256) const;
 
-    // Returns whether this person may read `path` below cluster://: the run's user and admins may. Also true for what
-    // is not there.
+    // Returns true if this person may read `path` below cluster://: the run's user and admins may. Also true for a path
+    // that does not exist.
     bool may_read_stored(const Caller& caller, const std::string& path) const;
 
   private:
-    // The user that cluster://<run name>/run.json names, read without following a link. None: there is no such
-    // directory. Empty: the directory is there, and nobody can be made out as its user.
+    // Returns the user in cluster://<run name>/run.json, read without following a link. Returns nullopt if there is no
+    // such directory, and an empty name if its user cannot be determined.
     std::optional<std::string> user_on_disk(const std::string& run_name) const;
 
     const View& view_;

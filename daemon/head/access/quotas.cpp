@@ -27,7 +27,7 @@ void recall_quotas(UserBytes& bytes, const std::map<std::string, std::string>& s
         bytes.limit(user, KeptBytes{.memory = number("memory", 0),
                                     .database = number("database", 0),
                                     .files = number("files", 0),
-                                    // a setting of an earlier version has none
+                                    // a setting of an earlier version lacks it
                                     .storage = number("storage", bytes.limit_of(user).storage)});
     }
 }

@@ -1,4 +1,4 @@
-// The limits of single users, which admins have set: settings of the journal, and the same in UserBytes.
+// The limits that admins have set for single users: settings of the journal, and the same values in UserBytes.
 #pragma once
 
 #include <map>
@@ -10,8 +10,9 @@ namespace rtrain::head {
 
 inline constexpr const char* quota_prefix = "quota/";
 
-// The text of a user's setting. Of none: empty, and the user has the limit that all have.
+// Returns the text of a user's setting; empty if the user has the common limit.
 std::string quota_text(const std::optional<KeptBytes>& own);
-void recall_quotas(UserBytes& bytes, const std::map<std::string, std::string>& settings);  // by whole key
+// Keys are whole setting names.
+void recall_quotas(UserBytes& bytes, const std::map<std::string, std::string>& settings);
 
 }  // namespace rtrain::head

@@ -1,6 +1,6 @@
-// See revocation.hpp. Kept as settings, each "serial expires_wall_ms serial ...": "issued/<node>" and "revoked/<node>"
-// (of an earlier version also "revoked_simulated/<node>", which counts as well). What has expired is dropped, since
-// nobody accepts it anyway, which bounds what agents are told.
+// Settings have the form "serial expires_wall_ms serial ...": "issued/<node>" and "revoked/<node>" (in an earlier
+// version also "revoked_simulated/<node>", which counts as well). Expired entries are dropped, since no side accepts
+// them anyway. That bounds the list for agents.
 #include "daemon/head/access/revocation.hpp"
 
 #include <cstdio>
@@ -13,7 +13,8 @@ namespace rtrain::head {
 namespace {
 
 constexpr std::int64_t announce_pause_ms = 500;
-constexpr std::int64_t serials_each_ms = 10;  // of a long list: thousands that leave in a row are told of at once
+// Pause per serial of a long list, so that thousands of nodes that leave in a row are sent together.
+constexpr std::int64_t serials_each_ms = 10;
 constexpr std::int64_t leaf_lasts_ms = 366LL * 24 * 3'600'000;
 constexpr const char *issued_prefix = "issued/", *revoked_prefix = "revoked", *revoked_node_prefix = "revoked/";
 

@@ -1,5 +1,5 @@
-// Certificates of nodes: which were given out, and which count no more. A node that leaves, or whose name joins anew,
-// loses every certificate it had: the head refuses them, and tells the agents to.
+// The certificates of nodes: the issued and the revoked ones. A node that leaves, or whose name joins again, loses all
+// its certificates. The head refuses them, and sends their serials to the agents.
 #pragma once
 
 #include <cstdint>
@@ -17,28 +17,28 @@
 
 namespace rtrain::head {
 
-// Changes wait for the next commit (EventLoop::save or take brings one), which many of them share; what is revoked is
-// refused from that commit on, before anybody is answered. Agents hear of all that came within half a second at once
-// (of long lists a little later), whatever labels the node had: only simulated agents, which nobody dials, are not
-// told.
+// Changes wait for the next commit, which EventLoop::save or take causes and which many changes share. A revoked
+// certificate is refused from that commit on, before any answer is sent. Agents get all revocations of half a second at
+// once (of long lists a little later), whatever labels the node had. Only simulated agents, which no agent connects to,
+// do not get them.
 class Revocations {
   public:
-    // `announce` tells the agents every serial that is revoked.
+    // `announce` sends every revoked serial to the agents.
     using Announce = std::function<void(std::vector<std::string> serials)>;
     Revocations(net::Background background, state::SqliteJournal& journal, TokenBook& tokens, Announce announce)
         : background_(background), journal_(journal), tokens_(tokens), announce_(std::move(announce)) {}
 
     void open();  // as remembered
-    // Notes a certificate of the node. Without `expires_wall_ms` (it is only seen, not made here) it counts for as long
-    // as any may last.
+    // Records a certificate of the node. Without `expires_wall_ms` (it was seen, not made here) it counts for the
+    // longest validity of certificates.
     void issued(const std::string& node, const std::string& serial, std::optional<std::int64_t> expires_wall_ms = {});
-    void revoke(const std::string& node);  // all its certificates
+    void revoke(const std::string& node);  // revokes all its certificates
     bool revoked(const std::string& serial) const { return refused_.contains(serial); }
-    void add_changes(Pending& batch);  // since the last one was closed
+    void add_changes(Pending& batch);  // adds the changes since the last closed batch
     void saved(const Pending& batch);
 
   private:
-    using Serials = std::map<std::string, std::int64_t>;  // when they expire
+    using Serials = std::map<std::string, std::int64_t>;  // serial and expiry
     void announce();
     std::vector<std::string> serials_in_force() const;
 

@@ -15,7 +15,8 @@ double refilled(double left, std::int64_t passed_ms) {
 
 }  // namespace
 
-// A party that has all attempts again is as good as new. A party that has made one gains little when it is forgotten.
+// Forgets parties. A party with all its attempts needs no entry. A party with one attempt used gains little when it is
+// forgotten.
 void SignInRate::forget_some(std::int64_t wall_ms) {
     const auto left = [wall_ms](const Party& party) { return refilled(party.left, wall_ms - party.counted_wall_ms); };
     std::erase_if(parties_, [&](const auto& entry) { return left(entry.second) >= burst; });

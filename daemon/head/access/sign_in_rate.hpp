@@ -12,12 +12,12 @@ class SignInRate {
   public:
     static constexpr double burst = 10;
     static constexpr std::int64_t one_each_ms = 6'000;
-    // Beyond, one is forgotten that has made one attempt at most, a second ago or earlier. Where there is none, those
-    // that are new share one rate.
+    // Bound on the parties. Beyond it, a party is forgotten that has made at most one attempt, at least a second ago.
+    // If there is none, all new parties share one rate.
     static constexpr std::size_t parties_most = 1'024;
     static constexpr std::int64_t kept_ms = 1'000;
 
-    // Takes one of `party`'s attempts. False: it has none left now.
+    // Takes one of `party`'s attempts. Returns false if it has none left.
     bool take(const std::string& party, std::int64_t wall_ms);
 
   private:

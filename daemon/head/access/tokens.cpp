@@ -1,4 +1,4 @@
-// See tokens.hpp. Only hashes of secrets are kept; comparisons take constant time.
+// Stores only hashes of secrets, and compares them in constant time.
 #include "daemon/head/access/tokens.hpp"
 
 #include <algorithm>
@@ -108,7 +108,7 @@ Result<state::TokenRow> TokenBook::check(const std::string& text, std::int64_t w
     const auto token = security::parse_token(text);
     if (!token) return unauthorised("the token is malformed: " + token.error().message);
     const auto entry = rows_.find(token->id);
-    // An unknown id and a wrong secret are told alike: what exists is nobody's business.
+    // An unknown id and a wrong secret give the same error, so that strangers cannot find out which ids exist.
     const std::string hash = entry == rows_.end() ? "" : entry->second.secret_hash;
     if (!security::equal_constant_time(hash, security::sha256_hex(token->secret)))
         return unauthorised("the token is not known to this cluster");

@@ -1,5 +1,5 @@
-// Who is asking: bearer tokens of people, certificates of agents, the tokens of running attempts. Read by the server's
-// threads (streamed uploads are authenticated before a byte is taken), changed by the loop alone.
+// Authenticates callers: bearer tokens of people, certificates of agents, tokens of running attempts. The server's
+// threads read it (streamed uploads are authenticated before their body is read); only the loop changes it.
 #pragma once
 
 #include <map>
@@ -16,19 +16,19 @@
 
 namespace rtrain::head {
 
-// joiner: a join token, which opens nothing but /v1/join. metrics: Prometheus' token, which opens nothing but /metrics.
+// joiner: a join token, valid for /v1/join alone. metrics: Prometheus' token, valid for /metrics alone.
 enum class Role { viewer, user, admin, node, joiner, metrics };
 std::optional<Role> role_of(std::string_view text);
 const char* to_text(Role role);
 
 struct Caller {
     Role role = Role::viewer;
-    std::string user;           // people, and workers on behalf of theirs
-    std::string node;           // agents
-    std::string token_id;       // people's
-    std::string run{};          // "run-17": a run's own token
-    std::string certificate{};  // agents: its serial number
-    std::string session{};      // people in a browser: the session's id
+    std::string user;           // a person, or the person for whom a worker acts
+    std::string node;           // an agent's node
+    std::string token_id;       // a person's token
+    std::string run{};          // "run-17" for a run's own token
+    std::string certificate{};  // an agent's certificate: its serial number
+    std::string session{};      // a person in a browser: the session's id
 };
 
 bool is_admin(const Caller& caller);
@@ -42,8 +42,8 @@ struct TokenWish {
     std::string user;
     std::int64_t now_wall_ms = 0, expires_wall_ms = 0;
     std::int64_t uses_left = -1;
-    std::string ca_fingerprint;  // node tokens carry it
-    std::string id;              // empty: a new one; else it takes the place of the token that had it
+    std::string ca_fingerprint;  // contained in node tokens
+    std::string id;              // empty: a new id; otherwise the token replaces the one with this id
 };
 FreshToken make_token(const TokenWish& wish);
 bool is_user_name(const std::string& text);  // 1 to 255 letters, digits and . _ - @ +
@@ -57,25 +57,26 @@ class TokenBook {
     std::vector<state::TokenRow> rows() const;
     std::optional<state::TokenRow> row(const std::string& id) const;
 
-    // Certificate "node:<name>" or "Authorization: Bearer". Unauthorised errors say what is wrong with the token.
+    // Authenticates by the certificate "node:<name>" or by "Authorization: Bearer". Unauthorised errors name the
+    // token's fault.
     Result<Caller> authenticate(const net::Request& request, std::int64_t wall_ms) const;
-    // Returns whether what let this caller in still opens. Safe from any thread.
+    // Returns true if the caller's credential is still valid. Thread-safe.
     bool still_opens(const Caller& caller, std::int64_t wall_ms) const;
-    // Checks a token for `join`: it may still be used. The caller checks its role.
+    // Checks that a token for `join` may still be used. The caller checks its role.
     Result<state::TokenRow> check_join_token(const std::string& text, std::int64_t wall_ms) const;
 
-    // Checks a token that a person signs in with. Its role is viewer, user or admin; of others: conflict.
+    // Checks a token for signing in. Its role must be viewer, user or admin; others give a conflict.
     Result<state::TokenRow> check_person_token(const std::string& text, std::int64_t wall_ms) const;
 
-    // When the token last opened something, since the head's start. From any thread.
+    // Time of the token's last use since the head's start. Thread-safe.
     void note_use(const std::string& id, std::int64_t wall_ms) const;
     std::optional<std::int64_t> last_used(const std::string& id) const;
 
-    void revoke_certificates(std::set<std::string> serials);  // these too
-    void set_left(const std::string& node, bool left);        // it left the cluster; a join brings it back
+    void revoke_certificates(std::set<std::string> serials);  // adds serials
+    void set_left(const std::string& node, bool left);        // the node has left the cluster; a join clears that
     bool left(const std::string& node) const;
 
-    // RTRAIN_TOKEN: derived from a key of this head, so it needs no row and is the same after a restart.
+    // RTRAIN_TOKEN, derived from a key of this head. It needs no row, and is the same after a restart.
     std::string run_token(RunId run, const std::string& user);
     void forget_run(RunId run);
 
@@ -86,8 +87,8 @@ class TokenBook {
 
     mutable std::mutex guard_;
     std::map<std::string, state::TokenRow> rows_;
-    std::map<std::string, std::string> run_users_;      // "run-17" -> user, of live runs
-    mutable std::map<std::string, std::int64_t> used_;  // by token's id
+    std::map<std::string, std::string> run_users_;      // "run-17" -> user, for live runs
+    mutable std::map<std::string, std::int64_t> used_;  // key: the token's id
     std::string run_key_;
     std::set<std::string> revoked_;
     std::set<std::string> left_;  // nodes
