@@ -1,4 +1,4 @@
-// See autoscaler.hpp. One command at a time. What was ordered is durable before its command begins.
+// Runs one command at a time. An order is durable before its command begins.
 #include "daemon/head/autoscale/autoscaler.hpp"
 
 #include <nlohmann/json.hpp>
@@ -15,8 +15,8 @@ namespace {
 using nlohmann::json;
 
 constexpr int not_now_code = 75;           // sysexits.h: EX_TEMPFAIL
-constexpr std::size_t shown_most = 300;    // of a command's output, in an event
-constexpr std::size_t demands_most = 100;  // shapes that a command is told
+constexpr std::size_t shown_most = 300;    // bytes of a command's output that an event contains
+constexpr std::size_t demands_most = 100;  // number of shapes in a command's input
 
 std::string last_line(std::string text) {
     while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
@@ -39,7 +39,7 @@ const char* word(CommandResult result) {
     return "failed";
 }
 
-// The lines `node=NAME` of a command. A line that is not whole is none.
+// Returns the names in the lines `node=NAME` of a command's output. An incomplete line does not count.
 std::set<NodeId> nodes_named(const std::string& output) {
     constexpr std::string_view before = "node=";
     std::set<NodeId> names;
@@ -64,7 +64,8 @@ CommandResult result_of(const std::string& action, const Result<CommandEnd>& end
 void Autoscaler::start(const std::optional<std::string>& ordered) {
     if (!uses_.options.autoscale) return;
     restore(ordered.value_or(""));
-    for (const auto& [id, node] : uses_.cluster.nodes) state_.present.insert(id);  // they have not just joined
+    // Nodes that were present before the start have not just joined.
+    for (const auto& [id, node] : uses_.cluster.nodes) state_.present.insert(id);
     look_who_joined();
     later();
 }
@@ -104,7 +105,7 @@ void Autoscaler::look_who_joined() {
     uses_.metrics.autoscaled("join", "failed");
 }
 
-// How many machines are needed is found out beside the loop: it places every run that waits.
+// Computes the number of needed machines on another thread, since that places every waiting run.
 void Autoscaler::look() {
     if (running_) {
         drain_if_joined();
@@ -117,7 +118,7 @@ void Autoscaler::look() {
     AutoscaleQuestion question = autoscale_question(uses_.cluster, policy, state_);
     using Answer = std::optional<NodesNeeded>;
     uses_.loop.offload([question = std::move(question)] { return Answer(nodes_needed(question)); },
-                       [](const Error&) { return Answer(); },  // then nothing changes until the next look
+                       [](const Error&) { return Answer(); },  // without an answer nothing changes until the next look
                        [this](const Answer& needed) {
                            if (needed) act(*needed);
                            later();
@@ -138,8 +139,8 @@ void Autoscaler::drain(const NodeId& node) {
     uses_.events.take(NodeDrained{.node = node, .by = autoscale_user, .reason = "idle: its machine is given back"});
 }
 
-// A machine that had been given up joins while it is deleted: nothing is placed there. One that is in use again before
-// the command begins keeps its machine.
+// Drains a machine that joins while it is being deleted, so that no run is placed there. A machine that is in use again
+// before the command begins is kept.
 void Autoscaler::drain_if_joined() {
     if (!releasing_ || !begun_) return;
     const auto node = uses_.cluster.nodes.find(*releasing_);
@@ -157,7 +158,7 @@ std::string Autoscaler::demand() const {
     return json_text(json{{"demand", shapes}}) + "\n";
 }
 
-// The machines that have joined, and how many may still come: a set of pods has more, where some never did.
+// Returns the joined machines, and how many may still join. A set of pods may be larger, if some never joined.
 std::string Autoscaler::joined() const {
     json names = json::array();
     for (const NodeId& node : state_.present) names.push_back(node.value);
@@ -192,7 +193,7 @@ void Autoscaler::release(const NodeId& node) {
                      .input = joined(),
                      .timeout_ms = rules.policy.timeout.ms};
     wish.words.push_back(node.value);
-    releasing_ = node;  // from now on nobody undrains it
+    releasing_ = node;  // from now on no request can undrain it
     const auto still = [this, node] {
         if (may_release(uses_.cluster, state_, node)) {
             const bool joined = uses_.cluster.nodes.contains(node);
@@ -214,25 +215,25 @@ void Autoscaler::release_over(const NodeId& node, CommandResult result) {
         note("the machine of node " + node.value +
                  " never joined and may be there still: release failed for it too often, and is not tried again",
              node.value);
-    if (unjoined) save_orders([] {});  // and the note
+    if (unjoined) save_orders([] {});  // saves the note too
     const auto entry = uses_.cluster.nodes.find(node);
     if (entry == uses_.cluster.nodes.end()) return;
     if (done) return uses_.leave(node.value);
     if (drained_by_autoscaler(entry->second))
-        uses_.events.take(NodeUndrained{node});  // else a person has drained it meanwhile
+        uses_.events.take(NodeUndrained{node});  // otherwise a person has drained it meanwhile
 }
 
-// The orders are saved first: a head that ends while the command runs has them.
+// Runs a command. The orders are saved first, so that a head that ends during the command still has them.
 void Autoscaler::run(Command command) {
     running_ = true;
     save_orders([this, command = std::move(command)]() mutable {
-        if (give_up_) return;  // the head ends
+        if (give_up_) return;  // the head is ending
         if (command.still && !command.still()) {
             running_ = false;
             return;
         }
         begun_ = true;
-        if (command_.joinable()) command_.join();  // the one before has ended
+        if (command_.joinable()) command_.join();  // the earlier command has ended
         command_ = net::side_thread(net::ThreadPriority::normal, [this, command = std::move(command)] {
             Result<CommandEnd> end = run_command(command.wish, give_up_);
             uses_.loop.post([this, command, end = std::move(end)] { ended(command, end); });

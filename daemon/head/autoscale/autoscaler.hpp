@@ -1,4 +1,5 @@
-// Orders machines for what waits, and lets idle ones go, by two commands of the operator. scheduler/autoscale decides.
+// Orders machines for waiting runs, and releases idle ones, by two commands of the operator. scheduler/autoscale
+// decides.
 #pragma once
 
 #include <atomic>
@@ -18,7 +19,7 @@ namespace rtrain::head {
 
 class Autoscaler {
   public:
-    static constexpr const char* setting = "autoscale/ordered";  // so that a new head does not order again
+    static constexpr const char* setting = "autoscale/ordered";  // saved, so that a restarted head does not order again
     struct Uses {
         net::Loop& loop;
         Intake events;
@@ -26,13 +27,14 @@ class Autoscaler {
         const Clock& clock;
         metrics::Metrics& metrics;
         const HeadOptions& options;
-        std::function<void(const std::string& node)> leave;  // the node goes out of the cluster, for good
+        std::function<void(const std::string& node)> leave;  // removes the node from the cluster permanently
     };
     explicit Autoscaler(Uses uses) : uses_(std::move(uses)) {}
     ~Autoscaler() { stop(); }
-    void start(const std::optional<std::string>& ordered);  // what the setting holds; nothing happens without rules
-    void stop();                                            // ends a command that runs
-    bool releases(const std::string& node) const { return releasing_ == NodeId{node}; }  // its machine goes just now
+    void start(const std::optional<std::string>& ordered);  // with the setting's value; does nothing without rules
+    void stop();                                            // ends a running command
+    // Its machine is being released.
+    bool releases(const std::string& node) const { return releasing_ == NodeId{node}; }
 
   private:
     void look();
@@ -44,7 +46,7 @@ class Autoscaler {
     void drain(const NodeId& node);
     void release(const NodeId& node);
     void release_over(const NodeId& node, CommandResult result);
-    // `still`, where there is one, is asked once the orders are durable: without it nothing is run.
+    // `still`, if set, is called once the orders are durable. The command runs only if it returns true.
     struct Command {
         CommandWish wish;
         std::string action;
@@ -56,7 +58,7 @@ class Autoscaler {
     void save_orders(std::function<void()> then);
     void note(const std::string& text, const std::string& node = "");
     void later();
-    std::string demand() const;  // what commands are told
+    std::string demand() const;  // the input of commands
     std::string joined() const;
     std::string most() const;
     Time from_wall(std::int64_t ms) const;

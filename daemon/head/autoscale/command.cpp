@@ -24,9 +24,9 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::size_t output_most = 256 << 10;  // the names of thousands of machines
-constexpr std::size_t read_most = 16 << 10;     // at a time
-constexpr int links_most = 40;                  // as Linux
+constexpr std::size_t output_most = 256 << 10;  // room for the names of thousands of machines
+constexpr std::size_t read_most = 16 << 10;     // bytes read at a time
+constexpr int links_most = 40;                  // the limit of Linux
 constexpr std::size_t last_reads = 5;           // a pipe holds 64 KiB
 constexpr std::int64_t look_ms = 100, grace_ms = 5'000;
 constexpr const char* path_of_system = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -37,7 +37,8 @@ Error system_error(const std::string& doing, int code) {
     return {ErrorCode::io, doing + ": " + std::strerror(code), "see the commands of the autoscale file"};
 }
 
-// The command's standard input lies in memory, so that nobody waits for the command to read.
+// Returns a descriptor with the command's standard input in memory, so that the head does not wait for the command to
+// read.
 Result<Descriptor> input_of(const std::string& text) {
     Descriptor file(::memfd_create("input", MFD_CLOEXEC));
     if (!file.open()) return system_error("the command's input", errno);
@@ -63,7 +64,7 @@ struct Setup {
         sigset_t none, all;
         sigemptyset(&none);
         sigfillset(&all);
-        posix_spawnattr_setsigmask(&attributes, &none);  // this thread blocks them all
+        posix_spawnattr_setsigmask(&attributes, &none);  // this thread blocks all signals
         posix_spawnattr_setsigdefault(&attributes, &all);
         posix_spawnattr_setpgroup(&attributes, 0);
         posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
@@ -95,7 +96,7 @@ Result<pid_t> spawn(const CommandWish& wish, int input, int output) {
     return pid;
 }
 
-// Some of what is there: who writes without end does not keep us from the timeout.
+// Reads a part of the output, so that a command that writes for ever does not delay the timeout.
 void read_some(int pipe, std::string& output) {
     char bytes[4096];
     ssize_t got = 0;
@@ -105,13 +106,14 @@ void read_some(int pipe, std::string& output) {
     if (output.size() > output_most) output.erase(0, output.size() - output_most);
 }
 
-// The process is not reaped here: until then no other process, and no other group, has its number.
+// Returns true if the process has ended. Does not reap it, so that its pid and group cannot be reused yet.
 bool has_ended(pid_t pid) {
     siginfo_t facts{};
     return ::waitid(P_PID, static_cast<id_t>(pid), &facts, WEXITED | WNOHANG | WNOWAIT) != 0 || facts.si_pid == pid;
 }
 
-// Until the process has ended. What it has left behind is not waited for; after a signal the whole group ends.
+// Waits until the process has ended. Does not wait for processes that it has left; after a signal the whole group is
+// killed.
 CommandEnd wait_for_end(pid_t pid, int pipe, std::int64_t timeout_ms, const std::atomic<bool>& give_up) {
     CommandEnd end;
     std::int64_t until_ms = monotonic_ms() + timeout_ms;
@@ -119,7 +121,8 @@ CommandEnd wait_for_end(pid_t pid, int pipe, std::int64_t timeout_ms, const std:
     while (!has_ended(pid)) {
         pollfd readable{.fd = pipe, .events = POLLIN, .revents = 0};
         const bool some = ::poll(&readable, 1, static_cast<int>(look_ms)) > 0;
-        if (some) ::usleep(static_cast<useconds_t>(look_ms * 100));  // its output is closed, or flows: not too often
+        // Limits the rate of reads when the output is closed or flows.
+        if (some) ::usleep(static_cast<useconds_t>(look_ms * 100));
         read_some(pipe, end.output);
         const bool over = monotonic_ms() >= until_ms;
         if (!over && (signal != 0 || !give_up)) continue;
@@ -136,13 +139,14 @@ CommandEnd wait_for_end(pid_t pid, int pipe, std::int64_t timeout_ms, const std:
     return end;
 }
 
-// A file, directory or link by itself. On a mount that nobody writes to (a ConfigMap's, say) modes do not count.
+// Returns whether the component is a link, and fails unless it is root's or ours and others may not write to it. On a
+// read-only mount (such as a ConfigMap's) modes do not count.
 Result<bool> is_link_of_ours(const std::string& path, const std::filesystem::path& component) {
     struct stat facts{};
     if (::lstat(component.c_str(), &facts) != 0) return system_error(component.string(), errno);
     const bool ours = facts.st_uid == 0 || facts.st_uid == ::geteuid();
     if (ours && S_ISLNK(facts.st_mode)) return true;                               // links have no modes
-    const bool sticky = S_ISDIR(facts.st_mode) && (facts.st_mode & S_ISVTX) != 0;  // others cannot rename in it
+    const bool sticky = S_ISDIR(facts.st_mode) && (facts.st_mode & S_ISVTX) != 0;  // others cannot rename entries in it
     struct statvfs mount{};
     const bool read_only = ::statvfs(component.c_str(), &mount) == 0 && (mount.f_flag & ST_RDONLY) != 0;
     if (ours && (sticky || read_only || (facts.st_mode & (S_IWGRP | S_IWOTH)) == 0)) return false;
@@ -168,7 +172,7 @@ Result<CommandEnd> run_command(const CommandWish& wish, const std::atomic<bool>&
     return wait_for_end(*pid, from.number(), wish.timeout_ms, give_up);
 }
 
-// From the root down, as the kernel goes: a link's own way is looked at too.
+// Checks the path from the root down, as the kernel resolves it, including the paths of links.
 Status only_ours(const std::string& path) {
     std::error_code failed;
     const std::filesystem::path whole = std::filesystem::absolute(path, failed);

@@ -1,4 +1,4 @@
-// Runs one command of the operator, and waits for it: on a thread of its own.
+// Runs one command of the operator on a separate thread, and waits for it.
 #pragma once
 
 #include <atomic>
@@ -11,23 +11,23 @@
 namespace rtrain::head {
 
 struct CommandWish {
-    std::vector<std::string> words;        // a program by its path, and arguments: no shell reads them
+    std::vector<std::string> words;        // a program's path and its arguments, without a shell
     std::vector<std::string> environment;  // NAME=VALUE, beside PATH, HOME and LANG
-    std::string input;                     // its standard input
+    std::string input;                     // the standard input
     std::int64_t timeout_ms = 0;
 };
 struct CommandEnd {
-    int code = 0;  // 128 + n: by signal n
+    int code = 0;  // 128 + n after signal n
     bool timed_out = false;
-    std::string output;  // the end of what it wrote, both streams
+    std::string output;  // the end of the output of both streams
 };
-// The command is the leader of a process group of its own, which gets SIGTERM at the timeout or with `give_up`, and
-// SIGKILL when the command has ended, at the latest five seconds later. It inherits no descriptor and nothing of the
-// head's environment but HOME. An Error: not started.
+// Runs the command as the leader of a new process group. The group gets SIGTERM at the timeout or with `give_up`, and
+// SIGKILL when the command has ended, at the latest five seconds later. It inherits no descriptor, and only HOME of the
+// head's environment. An Error means that it was not started.
 Result<CommandEnd> run_command(const CommandWish& wish, const std::atomic<bool>& give_up);
 
-// Refused is a file that somebody else could have put there: it, all directories above it, and the links on the way
-// are root's or ours, and others may not write to them.
+// Fails if another user could have replaced the file: the file, all directories above it, and the links on its path
+// must be root's or ours, and not writable for others.
 Status only_ours(const std::string& path);
 
 }  // namespace rtrain::head
