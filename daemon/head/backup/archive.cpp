@@ -60,7 +60,7 @@ BackupFacts facts_of(const json& from) {
     return facts;
 }
 
-// The state of reading one backup: which frame may come next, and the paths so far.
+// The state of reading one backup: the frames that may follow, and the paths so far.
 class ArchiveReading {
   public:
     ArchiveReading(std::string path, const MasterKey& master, const ArchiveTakers& takers)

@@ -15,12 +15,12 @@
 
 namespace rtrain::head {
 
-// The facts about a backup that stand at its beginning.
+// The facts at the beginning of a backup.
 struct BackupFacts {
     std::string version, cluster_id, cluster_name, ca_fingerprint;
-    std::string address;  // HOST:PORT where the head served; empty: it did not run
+    std::string address;  // HOST:PORT of the head; empty if it did not run
     std::int64_t made_wall_ms = 0;
-    std::vector<std::string> left_out;  // for people
+    std::vector<std::string> left_out;  // messages for people
 };
 struct BackupTotals {
     std::uint64_t files = 0, bytes = 0;
@@ -28,7 +28,7 @@ struct BackupTotals {
 
 class ArchiveWriter {
   public:
-    // `pieces`: where the bytes go; none: into the file itself.
+    // `pieces` stores the bytes; null: the file itself does.
     ArchiveWriter(SealedWriter file, std::unique_ptr<Pieces> pieces)
         : file_(std::move(file)), pieces_(std::move(pieces)) {}
     Status begin(const BackupFacts& facts);
@@ -43,15 +43,15 @@ class ArchiveWriter {
     BackupTotals totals_;
 };
 
-// A reader calls these functions with the parts of a backup. Each may be empty.
+// The functions that a reader calls with the parts of a backup. Each may be empty.
 struct ArchiveTakers {
     std::function<Status(const BackupFacts&)> facts{};
     std::function<Status(const std::string& path)> file{};
-    std::function<Status(std::string_view bytes)> bytes{};  // of the file before
-    std::function<void(const std::string& id)> piece{};     // with it, the bytes of pieces are not read
+    std::function<Status(std::string_view bytes)> bytes{};  // bytes of the last file
+    std::function<void(const std::string& id)> piece{};     // if set, the bytes of pieces are not read
 };
-// Reads a whole backup. Errors: those of SealedReader, and damaged for frames in a wrong order, a path that leads out
-// of the target, or a file that comes twice.
+// Reads a whole backup. Errors: those of SealedReader; `damaged` for frames in a wrong order, a path outside of the
+// target, or a repeated file.
 Result<BackupTotals> read_archive(const std::string& path, const std::string& secret, std::optional<MasterKey>& master,
                                   const ArchiveTakers& takers);
 

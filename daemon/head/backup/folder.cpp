@@ -39,7 +39,7 @@ Status make_key_file(const std::string& directory, const std::string& secret) {
     return aside->move_to(directory + "/key");
 }
 
-// True for the names that `backup_name` makes or made before there were numbers. `number` is 0 for such an old name.
+// True for names that `backup_name` makes now, or made before there were numbers. `number` is 0 for such an old name.
 bool read_backup_name(const std::string& name, std::uint64_t& number) {
     if (name.size() < stamp_bytes) return false;
     for (std::size_t i = 0; i < stamp_bytes; ++i) {
@@ -125,7 +125,7 @@ Status keep_newest_backups(const std::string& directory, std::size_t kept, const
     for (const std::string& backup : staying) {
         const ArchiveTakers takers{.piece = [&used](const std::string& id) { used.insert(id); }};
         const auto read = read_archive(backup, secret, known, takers);
-        if (!read) return read.error();  // its pieces are unknown: nothing is removed
+        if (!read) return read.error();  // the backup's pieces are unknown, so none is removed
     }
     std::error_code failed;
     for (auto old = names->ours.begin(); old != first; ++old) fs::remove(*old, failed);

@@ -1,4 +1,4 @@
-// The directory of incremental backups: who may write into it, and the order of its backups.
+// The directory of incremental backups: its lock, and the order of its backups.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@
 
 namespace rtrain::head {
 
-inline constexpr const char* backup_ending = ".rtbackup";  // of the backups in an incremental directory
+inline constexpr const char* backup_ending = ".rtbackup";  // the ending of backups in an incremental directory
 
-// One backup at a time holds a directory.
+// One backup at a time may hold a directory.
 struct BackupFolder {
     storage::Descriptor lock;
     MasterKey master;
@@ -22,10 +22,11 @@ struct BackupFolder {
 Result<BackupFolder> open_backup_folder(const std::string& directory, const std::string& secret);
 
 // The backups of a directory, oldest first. A name is TIME-NUMBER.rtbackup. The number counts the backups of the
-// directory, so that a clock that is set back changes no order. Names without a number are older than all with one.
+// directory, so that a clock that is set back does not change the order. Names without a number are older than all
+// others.
 struct BackupNames {
     std::vector<std::string> ours;     // paths
-    std::vector<std::string> foreign;  // paths of backups that somebody has renamed or added
+    std::vector<std::string> foreign;  // paths of backups that a person has renamed or added
     std::uint64_t next_number = 1;
 };
 Result<BackupNames> backup_names(const std::string& directory);

@@ -52,7 +52,7 @@ std::string Pieces::path_of(std::string_view id) const {
 Result<std::string> Pieces::put(std::string_view bytes) {
     std::string id = crypto::hmac_sha256(id_key_, bytes);
     const std::string path = path_of(id);
-    if (get(id)) return id;  // a piece that a disk has damaged is written again
+    if (get(id)) return id;  // a damaged piece is written again
     const std::string directory = fs::path(path).parent_path();
     for (const std::string& needed : {folder_, directory})
         if (Status created = make_folder_of_pieces(needed); !created) return created.error();

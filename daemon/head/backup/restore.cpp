@@ -45,7 +45,7 @@ Result<std::string> backup_file(const std::string& from) {
                  "name a backup, or the directory that `rtrain head backup --incremental` was given"};
 }
 
-// Where the restored head will lie: its real path, and the owner of the empty directory that is there already.
+// The place of the restored head: its real path, and the owner of the empty directory that exists there.
 struct Target {
     fs::path path;
     std::optional<struct stat> there;
@@ -64,7 +64,8 @@ Result<Target> check_target_of(const std::string& data_dir) {
                  "name a new directory with --data, or move that one away"};
 }
 
-// Root works by path, so an account that can rename what lies in the parent could lead it elsewhere.
+// Checks the parent directory. Root works by path, so an account that can rename entries of the parent could redirect
+// it.
 Status check_parent(const fs::path& parent) {
     struct stat facts{};
     if (::geteuid() != 0 || ::stat(parent.c_str(), &facts) != 0) return Done{};
@@ -74,7 +75,7 @@ Status check_parent(const fs::path& parent) {
                  "restore as that account (sudo -u NAME), or below a directory of root's alone"};
 }
 
-// A directory of this process's own, which goes with this object unless it has taken its place.
+// A private directory. The destructor removes it, unless it was moved to its final place.
 class Staging {
   public:
     static Result<Staging> make(const Target& target) {
@@ -162,7 +163,7 @@ Status check_room(const fs::path& target, std::uint64_t bytes) {
                  "make room there, or name a directory on another disk with --data"};
 }
 
-// The written directory as a head would find it: the database is whole, and the authority's key is that of its
+// Checks the written directory as a head would: the database is intact, and the authority's key belongs to its
 // certificate.
 Status check_written(const std::string& directory) {
     if (Status sound = state::SqliteJournal::check(directory); !sound) return sound;

@@ -8,8 +8,8 @@
 namespace rtrain::head {
 
 struct RestoreWish {
-    std::string from;      // a backup, or a directory of incremental ones: the newest
-    std::string data_dir;  // must not exist, or be empty
+    std::string from;      // a backup, or a directory of incremental ones (the newest is used)
+    std::string data_dir;  // must be missing or empty
     std::string secret;
 };
 struct RestoreDone {
@@ -19,7 +19,7 @@ struct RestoreDone {
 };
 // Reads the whole backup, and writes nothing.
 Result<RestoreDone> check_backup(const RestoreWish& wish);
-// Checks, then writes a new directory beside the target, which takes the target's place once all of it is sound.
+// Checks the backup, then writes a new directory beside the target. It replaces the target once all of it is intact.
 Result<RestoreDone> restore_head(const RestoreWish& wish);
 
 }  // namespace rtrain::head

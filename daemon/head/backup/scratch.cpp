@@ -49,7 +49,7 @@ std::vector<std::string> names_in(const storage::Descriptor& directory) {
     return names;
 }
 
-// No link is followed: root removes in directories of accounts with fewer rights.
+// Removes the copy. Follows no link, since root removes in directories of accounts with fewer rights.
 void remove_copy(const storage::Descriptor& parent, const std::string& name, const storage::Descriptor& opened) {
     for (const std::string& file : names_in(opened)) ::unlinkat(opened.number(), file.c_str(), 0);
     ::unlinkat(parent.number(), name.c_str(), AT_REMOVEDIR);

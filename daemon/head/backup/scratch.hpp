@@ -10,17 +10,17 @@
 
 namespace rtrain::head {
 
-Error backup_file_error(const std::string& doing, const std::string& path);  // with the text of errno
+Error backup_file_error(const std::string& doing, const std::string& path);  // includes the text of errno
 
-// A file of an unused name. The destructor removes it, unless the file has taken its place.
+// A file with a new name. The destructor removes it, unless the file was moved to its final place.
 class Scratch {
   public:
-    // `begin`: the path up to the random part, for example "/b/head.rtbackup.partial-".
+    // `begin` is the path up to the random part, such as "/b/head.rtbackup.partial-".
     static Result<Scratch> make(const std::string& begin);
     Scratch(Scratch&& other) noexcept;
     ~Scratch();
     const std::string& path() const { return path_; }
-    Result<storage::Descriptor> writer() const;  // the file, open for writing; this object keeps the lock
+    Result<storage::Descriptor> writer() const;  // returns the file, open for writing; this object keeps the lock
     Status move_to(const std::string& target);   // durable at return
 
   private:
@@ -29,7 +29,7 @@ class Scratch {
     storage::Descriptor file_;
 };
 
-// A directory of an unused name in `directory`, for the copy of the database. The destructor removes it.
+// A directory with a new name in `directory`, for the copy of the database. The destructor removes it.
 class ScratchDirectory {
   public:
     static Result<ScratchDirectory> make(const std::string& directory);
@@ -43,8 +43,8 @@ class ScratchDirectory {
     storage::Descriptor lock_;
 };
 
-// Removes the files and directories of killed backups in `directory`, as far as this process may. A plain file is
-// removed only if its name ends as those of Scratch do and it is empty or begins as a backup does.
+// Removes the files and directories of killed backups in `directory`, if this process may. Removes a plain file only if
+// its name has the form of Scratch and it is empty or begins as a backup does.
 void remove_dead_scratch(const std::string& directory);
 
 }  // namespace rtrain::head

@@ -1,5 +1,5 @@
-// A file of sealed frames. README.md has the format. Each frame is authenticated with its number and with the file's
-// header, and the last one is marked: a changed, moved, missing or foreign frame is found when it is read.
+// A file of sealed frames. README.md has the format. Each frame is authenticated with its number and the file's header,
+// and the last one is marked. So a changed, moved, missing or foreign frame is detected.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@
 
 namespace rtrain::head {
 
-inline constexpr std::size_t piece_bytes = std::size_t{1} << 20;  // most bytes of a file in one frame
+inline constexpr std::size_t piece_bytes = std::size_t{1} << 20;  // bound on the bytes of a file in one frame
 
-// The key that a passphrase or a key file gives with one salt.
+// The key that is derived from a passphrase or a key file with one salt.
 struct MasterKey {
     unsigned log2_n = 17;
     std::string salt, key;
@@ -31,7 +31,7 @@ class SealedWriter {
     // Writes the header. `path` is for messages.
     static Result<SealedWriter> begin(storage::Descriptor file, std::string path, const MasterKey& master);
     Status put(char kind, std::string_view content);
-    Status end(char kind, std::string_view content);  // the last frame; the file is on the disk at return
+    Status end(char kind, std::string_view content);  // writes the last frame; the file is durable at return
 
   private:
     SealedWriter(storage::Descriptor file, std::string path) : file_(std::move(file)), path_(std::move(path)) {}
@@ -44,7 +44,7 @@ class SealedWriter {
 
 class SealedReader {
   public:
-    // Errors: not_found, invalid (no backup), unauthorised (the passphrase does not open the first frame).
+    // Errors: not_found, invalid (no backup), unauthorised (the passphrase does not decrypt the first frame).
     static Result<SealedReader> open(const std::string& path, const std::string& secret,
                                      const std::optional<MasterKey>& known = {});
     // Returns nullopt behind the last frame. Error damaged: the file was changed or is cut off.
@@ -64,6 +64,6 @@ class SealedReader {
     bool ended_ = false;
 };
 
-bool is_sealed_backup(const std::string& path);  // true: the file begins as a backup does
+bool is_sealed_backup(const std::string& path);  // true if the file begins as a backup does
 
 }  // namespace rtrain::head

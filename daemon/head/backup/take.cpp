@@ -1,4 +1,4 @@
-// See take.hpp. At no moment is a file under the final name half-written.
+// Makes a backup. The final name never has a partly written file.
 #include "daemon/head/backup/take.hpp"
 
 #include <fcntl.h>
@@ -36,20 +36,20 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t secret_least = 12;
 
-// The place of a copy of the database: a head empties `tmp` when it starts.
+// Returns the folder for copies of the database. A head empties `tmp` at its start.
 std::string place_of_copies(const std::string& data_dir) {
     std::error_code unknown;
     return fs::is_directory(data_dir + "/tmp", unknown) ? data_dir + "/tmp" : data_dir;
 }
 
-// Returns a setting that the head has saved; empty: none.
+// Returns a setting that the head has saved; empty if there is none.
 Result<std::string> head_setting(const std::string& database, const std::string& key) {
     Result<state::Database> opened = state::Database::open(database, state::Database::Mode::existing);
     if (!opened) return opened.error();
     return state::read_setting(*opened, state::setting_prefix + key);
 }
 
-// Returns the directory of cluster://: the one of the wish, else the one of the head's last start.
+// Returns the directory of cluster://: that of the request, otherwise that of the head's last start.
 Result<std::string> storage_root_of(const BackupWish& wish, const std::string& database) {
     if (!wish.storage_root.empty()) return wish.storage_root;
     Result<std::string> root = head_setting(database, storage_root_setting);
@@ -102,7 +102,7 @@ struct BackupParts {
     std::string storage_root;
 };
 
-// A reader refuses these names, and the whole archive with them.
+// Leaves out names that a reader would refuse, together with the whole archive.
 void leave_out_odd_names(Contents& contents, BackupFacts& facts) {
     std::erase_if(contents.files, [&facts](const std::string& path) {
         const bool kept = is_clean_path(path) && exact_json_text(path).has_value();
@@ -136,7 +136,7 @@ Result<BackupParts> parts_of(const BackupWish& wish, const std::string& database
     return parts;
 }
 
-// Returns what is left out, for people.
+// Writes the parts of the backup. Returns messages about excluded files.
 Result<std::vector<std::string>> fill(ArchiveWriter& archive, const BackupWish& wish, const std::string& database) {
     Result<BackupFacts> facts = facts_of_copy(wish, database);
     if (!facts) return facts.error();
@@ -154,7 +154,7 @@ Result<std::vector<std::string>> fill(ArchiveWriter& archive, const BackupWish& 
     return std::move(facts->left_out);
 }
 
-// Writes the archive beside its place, and moves it there.
+// Writes the archive beside its final place, and moves it there.
 Result<BackupDone> write_archive(const BackupWish& wish, const std::string& target, const MasterKey& master,
                                  std::unique_ptr<Pieces> pieces) {
     const std::string copies = place_of_copies(wish.data_dir);

@@ -10,19 +10,19 @@
 
 namespace rtrain::head {
 
-enum class ClusterFiles { with, without };  // those of cluster://
+enum class ClusterFiles { with, without };  // the files of cluster://
 
 struct BackupWish {
     std::string data_dir;
-    std::string storage_root{};  // empty: the one of the head's last start
-    std::string to;              // a file; an incremental backup: a directory
+    std::string storage_root{};  // empty: that of the head's last start
+    std::string to;              // a file; for an incremental backup a directory
     std::string secret;          // a passphrase, or the content of a key file
-    std::string address{};       // where the head serves, for people
+    std::string address{};       // address of the head, for messages
     RunLogs logs = RunLogs::with;
     ClusterFiles files = ClusterFiles::without;
     bool incremental = false;
-    std::size_t keep = 0;  // incremental: newest backups that stay; 0: all
-    bool replace = false;  // a former backup in the place of `to` may be replaced
+    std::size_t keep = 0;  // for incremental backups: number of newest backups to keep; 0: all
+    bool replace = false;  // an older backup at `to` may be replaced
 };
 struct BackupDone {
     std::string file;
