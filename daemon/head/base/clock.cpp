@@ -1,4 +1,4 @@
-// See clock.hpp: the only place of the head that reads a clock.
+// Only this file of the head reads a clock.
 #include "daemon/head/base/clock.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The core's time: starts at the larger of the last persisted time and the wall clock, is advanced by CLOCK_BOOTTIME,
-// and never goes back; a wall clock that jumps changes nothing. Wall time is a field of events, for people.
+// The core's time. It starts at the larger of the last saved time and the wall clock, advances with CLOCK_BOOTTIME, and
+// never goes back. Jumps of the wall clock do not change it. Events contain the wall time for people.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@
 namespace rtrain::head {
 
 std::int64_t wall_ms();
-std::int64_t monotonic_ms();              // for leases: silence is measured with this alone
-std::int64_t monotonic_us();              // for measuring what something took
-std::string iso_time(std::int64_t wall);  // "2026-01-31T12:00:00.000Z"
+std::int64_t monotonic_ms();              // for leases, which measure silence by this clock alone
+std::int64_t monotonic_us();              // for measuring durations
+std::string iso_time(std::int64_t wall);  // such as "2026-01-31T12:00:00.000Z"
 
 class Clock {
   public:
     explicit Clock(Time persisted);
     Time now() const;
-    std::int64_t to_wall(Time time) const;  // what people's clocks showed then
+    std::int64_t to_wall(Time time) const;  // the wall time at that moment
 
   private:
     std::int64_t start_ms_;

@@ -1,7 +1,6 @@
-// The room on the disk of the data directory that no user's data takes. Users' data are refused while less than
-// `for_users` is free. Small changes (stop, remove, tokens, nodes, the head's start) may take that room, and when it is
-// gone as well, a file that holds some more is given up, piece by piece: each piece lets a change through.
-// Safe from any thread.
+// The space on the data directory's disk that users' data cannot use. Users' data are refused while less than
+// `for_users` is free. Small changes (stop, remove, tokens, nodes, the head's start) may use that space. When it is
+// used up, a file that holds further space is shortened piece by piece: each piece allows a change. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -26,18 +25,18 @@ class DiskReserve {
     };
     static Sizes sizes_on(std::uint64_t whole_disk);
 
-    // `measure` is for tests: the room on the file system.
+    // `measure` returns the space on the file system; tests replace it.
     using Measure = std::function<std::optional<DiskSize>(const std::string& directory)>;
     explicit DiskReserve(std::string directory, Measure measure = disk_size);
 
     // Gives a piece of the file up. False: there is none left.
     bool give_up();
-    // Before a head has opened anything: a disk that is full gets room for the start.
+    // Frees space for the start if the disk is full. Called before the head opens anything.
     void make_room_for_start();
     // Makes the file whole again where there is room, and looks how much is left. `unused`: bytes of the state
     // database's file that have no rows.
     struct Room {
-        std::optional<Error> files, rows;  // why no user's files, or rows, are added; none: there is room
+        std::optional<Error> files, rows;  // why no files, or rows, of users are accepted; nullopt if they are
     };
     Room look(std::uint64_t unused);
     std::uint64_t file_bytes() const;

@@ -5,7 +5,7 @@
 
 namespace rtrain::head {
 
-// Whether a node may be called so: 1 to 63 of A-Z a-z 0-9 . _ -, of which the first is a letter or digit.
+// Returns true for a valid node name: 1 to 63 of A-Z a-z 0-9 . _ -, beginning with a letter or digit.
 bool is_node_name(std::string_view text);
 
 }  // namespace rtrain::head

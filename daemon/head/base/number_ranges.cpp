@@ -27,7 +27,7 @@ std::vector<std::string> split(const std::string& text) {
 void NumberRanges::add(std::uint32_t first, std::uint32_t last) {
     auto at = last_of_.upper_bound(first);
     if (at != last_of_.begin() && std::prev(at)->second + std::uint64_t{1} >= first) --at;
-    while (at != last_of_.end() && at->first <= last + std::uint64_t{1}) {  // touches what is there: one range
+    while (at != last_of_.end() && at->first <= last + std::uint64_t{1}) {  // merges adjacent and overlapping ranges
         first = std::min(first, at->first);
         last = std::max(last, at->second);
         at = last_of_.erase(at);

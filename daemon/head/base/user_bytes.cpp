@@ -19,7 +19,7 @@ std::string size_text(std::int64_t bytes) {
     return text;
 }
 
-// A place where bytes are kept.
+// A place where bytes are stored.
 struct Where {
     std::int64_t KeptBytes::* bytes;
     const char* words;
@@ -29,7 +29,7 @@ constexpr Where kept_where[] = {{&KeptBytes::memory, "memory"},
                                 {&KeptBytes::files, "files"},
                                 {&KeptBytes::storage, "storage (cluster://)"}};
 
-// The three largest kinds there.
+// Returns the three kinds with the most bytes at the place.
 std::string largest(const UserBytes::Account& account, const Where& where) {
     constexpr std::size_t shown = 3;
     std::vector<std::pair<std::int64_t, Kept>> kinds;
@@ -227,7 +227,7 @@ std::shared_ptr<const void> UserBytes::open_stream(const std::string& user, std:
     std::lock_guard held(guard_);
     auto& known = streams_[user];
     if (!known) known = std::make_shared<std::atomic<std::size_t>>(0);
-    const auto open = known;  // outlives this object, as streams may
+    const auto open = known;  // outlives this object, since streams may
     if (*open >= most) return nullptr;
     ++*open;
     return {open.get(), [open](const void*) { --*open; }};

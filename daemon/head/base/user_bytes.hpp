@@ -1,6 +1,6 @@
-// Counts the bytes that the head keeps for each user, and limits them. The counts follow from the records and files,
-// and is made anew from them at each start. The loop changes it; threads that take uploads may ask it, and count
-// theirs. Invariant: the sum of a user = the sum of the user's parts, by kind.
+// Counts the bytes that the head stores for each user, and limits them. The counts are computed from the records and
+// files at each start. The loop changes them. Threads that receive uploads may read them, and count their own.
+// Invariant: the sum of a user = the sum of the user's parts, by kind.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@
 
 namespace rtrain::head {
 
-// The kinds of what is kept. A submission's: its secrets, and the settings beside its runs.
+// The kinds of stored data. A submission's data are its secrets, and the settings beside its runs.
 enum class Kept {
     runs,
     attempts,
@@ -37,7 +37,7 @@ const char* to_text(Kept kind);
 
 struct KeptBytes {
     std::int64_t memory = 0, database = 0, files = 0;
-    std::int64_t storage = 0;  // below the storage root (cluster://), which may be another disk
+    std::int64_t storage = 0;  // below the storage root (cluster://), which may be on another disk
     KeptBytes& operator+=(const KeptBytes& more);
     KeptBytes operator-() const { return {-memory, -database, -files, -storage}; }
     bool operator==(const KeptBytes&) const = default;
@@ -48,10 +48,10 @@ class UserBytes {
     explicit UserBytes(KeptBytes limit) : limit_(limit) {}
 
     // ---- limits
-    void limit_all(KeptBytes limit);                                           // who has none of their own
-    void limit(const std::string& user, const std::optional<KeptBytes>& own);  // none: as all have
+    void limit_all(KeptBytes limit);                                           // for users without a limit of their own
+    void limit(const std::string& user, const std::optional<KeptBytes>& own);  // nullopt: the common limit
     KeptBytes limit_of(const std::string& user) const;
-    // Why nothing is added for any user while the disk has only its reserve left; none: there is room.
+    // Sets why no data of any user is accepted while only the disk's reserve is left; nullopt: there is space.
     void no_room(std::optional<Error> for_files, std::optional<Error> for_rows);
     bool scarce_for_files() const;
     bool scarce_for_rows() const;
@@ -59,29 +59,29 @@ class UserBytes {
 
     // ---- what belongs to a run, and goes with it. `part` tells several of one kind apart.
     void begin(RunId run, const std::string& user);
-    void put(RunId run, Kept kind, KeptBytes now, std::uint64_t part = 0);  // in place of what it was
+    void put(RunId run, Kept kind, KeptBytes now, std::uint64_t part = 0);  // replaces the earlier value
     void add(RunId run, Kept kind, KeptBytes more);
     void forget(RunId run);
-    std::string user_of(RunId run) const;  // empty: the run is not known
+    std::string user_of(RunId run) const;  // empty if the run is unknown
 
-    // ---- what belongs to a user beside the runs
+    // ---- data of a user beside the runs
     void put(const std::string& user, Kept kind, const std::string& name, KeptBytes now);
     void add(const std::string& user, Kept kind, KeptBytes more);
-    void forget(Kept kind, const std::string& name);  // of every user
-    void clear(Kept kind);                            // of every user, as far as `add` has counted it without a run
+    void forget(Kept kind, const std::string& name);  // for every user
+    void clear(Kept kind);                            // for every user, as far as `add` counted it without a run
 
-    // ---- questions
-    // Full: with so much more the user would pass a limit, or the disk has only its reserve left. Names the user, the
-    // kind, what is kept, the limit, and what to do.
+    // ---- queries
+    // Returns `full` if the user would exceed a limit by so much more, or if only the disk's reserve is left. The error
+    // names the user, the kind, the stored bytes, the limit, and a remedy.
     Status may_add(const std::string& user, Kept kind, const KeptBytes& more) const;
-    // The same for the user's limits alone, whatever room the disk has.
+    // Checks the user's limits alone, whatever space the disk has.
     Status within_limit(const std::string& user, Kept kind, const KeptBytes& more) const;
-    // The same, and counts it at once, so that no other thread takes the same room. `add` with the negative gives it
-    // back.
+    // Checks, and counts the bytes at once, so that no other thread uses the same room. `add` with the negative value
+    // returns them.
     Status reserve(const std::string& user, Kept kind, const KeptBytes& more);
     Status may_add(RunId run, Kept kind, const KeptBytes& more) const { return may_add(user_of(run), kind, more); }
     struct Account {
-        std::map<Kept, KeptBytes> kinds;  // none that is all 0
+        std::map<Kept, KeptBytes> kinds;  // without entries that are all 0
         KeptBytes sum;
     };
     Account of(const std::string& user) const;
@@ -99,7 +99,7 @@ class UserBytes {
         std::string user;
         Parts parts;
     };
-    // With `guard_` held:
+    // The functions below require `guard_`.
     void count(const std::string& user, Kept kind, const KeptBytes& more);
     Status room_for(const std::string& user, Kept kind, const KeptBytes& more) const;
     Status compare(const std::string& user, Kept kind, const KeptBytes& more) const;
@@ -111,8 +111,8 @@ class UserBytes {
     std::map<std::string, Account> accounts_;
     std::map<RunId, OfRun> runs_;
     std::map<std::pair<Kept, std::string>, std::map<std::string, KeptBytes>> named_;  // by user
-    std::map<std::pair<Kept, std::string>, KeptBytes> beside_;                        // by kind and user
-    std::map<std::string, std::shared_ptr<std::atomic<std::size_t>>> streams_;        // open ones, by user
+    std::map<std::pair<Kept, std::string>, KeptBytes> beside_;                        // key: kind and user
+    std::map<std::string, std::shared_ptr<std::atomic<std::size_t>>> streams_;        // number of open streams, by user
 };
 
 }  // namespace rtrain::head
