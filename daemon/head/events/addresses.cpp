@@ -1,4 +1,4 @@
-// Loopback beside other addresses: who is told, and when.
+// Loopback addresses beside other addresses: the nodes to warn, and the time of the warning.
 #include "daemon/head/events/addresses.hpp"
 
 namespace rtrain::head {

@@ -1,5 +1,5 @@
-// At which addresses the nodes of the cluster are known to each other. Pure. A loopback address is right while all
-// nodes are on one machine; beside a node of another machine, nobody reaches it there.
+// The addresses at which the nodes of the cluster reach each other. Pure. A loopback address is correct while all nodes
+// are on one machine. With a node on another machine, that node cannot reach it.
 #pragma once
 
 #include <map>
@@ -14,10 +14,10 @@ class Addresses {
     struct Finding {
         std::string node, text;
     };
-    // `node` has registered at `address`. What is to be said now, and was not when the nodes known before had come.
+    // Records that `node` has registered at `address`. Returns a finding if one has become true with this node.
     std::optional<Finding> known(const std::string& node, const std::string& address);
-    void forget(const std::string& node);                // it has left
-    std::string warning(const std::string& node) const;  // empty: nothing is wrong with its address
+    void forget(const std::string& node);                // the node has left
+    std::string warning(const std::string& node) const;  // empty if its address is fine
 
   private:
     std::map<std::string, std::string> loopback_, outside_;  // by node

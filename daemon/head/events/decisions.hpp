@@ -1,5 +1,5 @@
-// The events that came to the head since it decided last are decided in order; what they change is committed
-// together, and only then performed. This part is pure, so that the simulator runs the same code.
+// Decides the events since the last decision, in order. Their changes are committed together and performed only then.
+// This part is pure, so that the simulator runs the same code.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@ namespace rtrain::head {
 
 struct Decisions {
     Time now;
-    std::vector<Decision> by_event;     // one each, in order
-    std::vector<state::Entry> entries;  // what to make durable; an event that changed nothing leaves none
+    std::vector<Decision> by_event;     // one for each event, in order
+    std::vector<state::Entry> entries;  // changes to make durable; an event that changed nothing has none
 };
 
-// `after_each`: a look at the cluster as each event has left it.
+// `after_each` is called after each event, with the changed cluster.
 Decisions decide_events(Cluster& cluster, Time now, std::int64_t wall_ms, const std::vector<Event>& events,
                         const std::function<void()>& after_each = {});
 

@@ -4,7 +4,7 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::int64_t answer_ms = 500;  // beyond dial_ms, for a neighbour's answer to come
+constexpr std::int64_t answer_ms = 500;  // time beyond dial_ms for a neighbour's answer to arrive
 
 std::string seconds(std::int64_t ms) {
     return std::to_string(ms / 1'000) + "." + std::to_string(ms % 1'000 / 100) + " s";
@@ -30,7 +30,7 @@ LeaseSteps Leases::registered(const std::string& node, std::int64_t now, bool di
     Lease& lease = leases_[node];
     lease.connected = true;
     lease.dials = dials;
-    lease.proven = false;  // it may be at another address now
+    lease.proven = false;  // it may have another address now
     if (!dials) return {};
     lease.dial = next_dial_++;
     return {.dial = {{.id = lease.dial, .by = dialled_by_head, .node = node}}, .lost = {}};
@@ -61,7 +61,8 @@ void Leases::dialled(std::uint64_t id, const std::string& by, bool answered) {
     }
 }
 
-// Nodes whose word is fresh. Those behind it in the alphabet first, so that not the same two answer for all.
+// Returns nodes that have sent a message recently. Starts with those after `node` in the alphabet, so that different
+// nodes get different neighbours.
 std::vector<std::string> Leases::neighbours_of(const std::string& node, std::int64_t now) const {
     std::vector<std::string> chosen;
     const auto take = [&](auto from, auto to) {
@@ -97,7 +98,7 @@ void Leases::judge(const std::string& node, Lease& lease, std::int64_t now, Leas
                               .silent_ms = silent});
         lease.doubt.reset();
     } else if (now - doubt.since >= rules_.dial_ms + answer_ms) {
-        lease.doubt.reset();  // and anew, while it is silent
+        lease.doubt.reset();  // repeated while it is silent
     }
 }
 

@@ -1,11 +1,12 @@
-// PURE: which nodes are lost. A broken connection alone is no death, silence for node_timeout is. A machine that is
-// gone is known sooner: when a node was silent for `doubt_ms`, the head and two neighbours dial its agent's port, and
-// when neither a connection nor its refusal comes to any of them for `dial_ms`, the machine is lost. A killed agent's
-// machine refuses; a node that is cut off from the head alone answers its neighbours: for both node_timeout decides.
-//   heard ─ silent for doubt_ms ─► doubted ─┬─ heard: forgotten
-//                                           ├─ one was answered, or an answer is missing: doubted anew a moment later
-//                                           └─ nobody was: lost
-// The head dials a node when it registers. A port that never answered the head says nothing (NAT, a firewall).
+// PURE: decides which nodes are lost. A broken connection alone is no loss; silence for node_timeout is. A machine that
+// has failed is found sooner. When a node was silent for `doubt_ms`, the head and two neighbours connect to its agent's
+// port. If none of them gets a connection or a refusal within `dial_ms`, the machine is lost. The machine of a killed
+// agent refuses the connection. A node that is cut off from the head alone answers its neighbours. For both
+// node_timeout decides.
+//  message ─ silent for doubt_ms ─► doubted ─┬─ message: doubt is dropped
+//                                            ├─ one was answered, or an answer is missing: doubted again a moment later
+//                                            └─ none was answered: lost
+// The head connects to a node when it registers. A port that never answered the head proves nothing (NAT, a firewall).
 #pragma once
 
 #include <cstdint>
@@ -23,8 +24,8 @@ struct LeaseRules {
     std::size_t neighbours = 2;
 };
 
-inline constexpr const char* dialled_by_head = "";  // no node is called so
-struct LeaseDial {                                  // to be performed, and answered with Leases::dialled
+inline constexpr const char* dialled_by_head = "";  // no node has this name
+struct LeaseDial {                                  // a request to connect, whose result is passed to Leases::dialled
     std::uint64_t id = 0;
     std::string by, node;  // `by`: a node, or the head
     bool operator==(const LeaseDial&) const = default;
@@ -43,22 +44,23 @@ class Leases {
   public:
     explicit Leases(LeaseRules rules) : rules_(rules) {}
 
-    void known(const std::string& node, std::int64_t now);  // in the records of a head that starts
+    void known(const std::string& node, std::int64_t now);  // a node in the records at the head's start
     void heard(const std::string& node, std::int64_t now);
-    // Its agent's port is to be dialled by the head. `dials`: it can dial others, and be dialled; a simulated node
-    // cannot.
+    // The head must connect to its agent's port. `dials`: it can connect to others, and be connected to; a simulated
+    // node cannot.
     LeaseSteps registered(const std::string& node, std::int64_t now, bool dials);
     void connected(const std::string& node, bool is);
     void forget(const std::string& node) { leases_.erase(node); }
-    void held_up(std::int64_t ms);  // the head was, and heard nobody: that is no silence of theirs
-    // An answer to a dial: by whom, and whether anything answered there. Late and unknown ones change nothing.
+    void held_up(std::int64_t ms);  // the head itself was held up, so the nodes' silence does not count
+    // The result of a connection attempt: its origin, and whether the port answered. Late and unknown ones have no
+    // effect.
     void dialled(std::uint64_t id, const std::string& by, bool answered);
-    LeaseSteps check(std::int64_t now);  // whoever is told lost here is forgotten until it is heard again
+    LeaseSteps check(std::int64_t now);  // a node reported as lost is forgotten until its next message
     std::int64_t heard_ms(const std::string& node) const;
 
   private:
     struct Doubt {
-        std::set<std::string> asked, silent;  // who dials, who got no answer
+        std::set<std::string> asked, silent;  // origins of the attempts, and those without an answer
         bool answered = false;
         std::int64_t since = 0;
     };
@@ -67,7 +69,7 @@ class Leases {
         bool connected = false, dials = false;
         bool proven = false;  // its port has answered the head
         bool lost = false;
-        std::uint64_t dial = 0;  // the id of what is under way: a proof, or a doubt
+        std::uint64_t dial = 0;  // id of the attempt under way: a proof, or a doubt
         std::optional<Doubt> doubt;
     };
     void begin_doubt(const std::string& node, Lease& lease, std::int64_t now, LeaseSteps& steps);

@@ -1,5 +1,5 @@
-// News of agents become events of the core. Agents know an attempt by (run, incarnation), since its number is settled
-// only by the claim; the core knows it by (run, number). Pure.
+// Converts news of agents to events of the core. An agent identifies an attempt by (run, incarnation), since only the
+// claim settles its number. The core uses (run, number). Pure.
 #pragma once
 
 #include <optional>
@@ -10,11 +10,12 @@
 
 namespace rtrain::head {
 
-const Attempt* find_attempt(const Cluster& cluster, const protocol::AttemptRef& ref);  // by incarnation, else by number
+// By incarnation, otherwise by number.
+const Attempt* find_attempt(const Cluster& cluster, const protocol::AttemptRef& ref);
 protocol::AttemptRef reference(const Attempt& attempt);
 
-// Returns the event that a piece of news is to the core; nothing where it goes to tables beside the core (reports,
-// notices).
+// Returns the event for a piece of news. Returns nullopt for reports and notices, which are stored in tables beside the
+// core.
 std::optional<Event> event_of(const Cluster& cluster, const NodeId& node, Time now, const protocol::News& news);
 Event registered(const Cluster& cluster, const NodeId& node, const protocol::Register& registration,
                  const std::string& far_address);

@@ -22,7 +22,7 @@ const Attempt* attempt_of(const Cluster& cluster, AttemptId id, std::uint32_t in
     return incarnation == 0 ? nullptr : find_attempt(cluster, {id.run.value, incarnation, 0});
 }
 
-// All nodes of an attempt with their ranks; rank 0's first, since ranks are contiguous per node.
+// Returns all nodes of an attempt with their ranks. Rank 0's node is first, since ranks are contiguous per node.
 std::vector<protocol::PeerNode> peers(const Cluster& cluster, const Attempt& attempt) {
     std::vector<protocol::PeerNode> out;
     std::map<std::string_view, std::size_t> places;
@@ -49,7 +49,7 @@ const Attempt* attempt_before(const Cluster& cluster, AttemptId id) {
     return at->first.run == id.run ? &at->second : nullptr;
 }
 
-// One word for the training loop: what it was asked to leave for, or a failure.
+// Returns one word for the training loop: the reason of the request to end, or a failure.
 std::string why_ended(const Attempt& attempt) {
     return attempt.state == AttemptState::stopped && attempt.request ? to_text(attempt.request->reason) : "failure";
 }
@@ -69,8 +69,8 @@ struct ToOrder {
     Answer operator()(const PrepareNode& effect) const {
         const Attempt* attempt = attempt_of(cluster, effect.attempt, effect.incarnation);
         const Run* run = run_of(effect.attempt.run);
-        // A later event of the same commit may have ended it: a node that claimed it now would claim a number that is
-        // spent.
+        // A later event of the same commit may have ended it. Then the node would claim a number that is no longer
+        // valid.
         if (!attempt || !run || terminal(attempt->state) || attempt->state == AttemptState::stopping)
             return std::nullopt;
         const Attempt* before = attempt_before(cluster, attempt->id);
@@ -140,8 +140,8 @@ struct ToOrder {
                               .at_once = effect.at_once};
     }
 
-    // Returns whether the node is the last of an attempt that ends, or of one that is over, and which this node brought
-    // back: nobody waits for the others any more.
+    // Returns true if the node is the last one of an attempt that ends, or reports an attempt that is over. Then no
+    // other node waits for it.
     static bool is_last(const Attempt& attempt, const NodeId& node) {
         if (terminal(attempt.state)) return true;
         return attempt.state == AttemptState::stopping && attempt.nodes_waiting == std::vector<NodeId>{node};
@@ -185,7 +185,8 @@ struct ToOrder {
 
 bool on_s3(const Run& run) { return run.storage_path.starts_with("s3://"); }
 
-// Own credentials are named in the job's secrets; where they count may stand in its env as well.
+// Returns the access for an order. A run's own credentials are secrets of the job; the related settings may be in its
+// env.
 protocol::StorageAccess storage_access(const Run& run, const std::map<std::string, std::string>& secrets) {
     protocol::StorageAccess access{.user = run.user, .queue = run.spec.queue};
     const json job = on_s3(run) ? parse_json(run.job_json) : json();

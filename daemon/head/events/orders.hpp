@@ -10,22 +10,22 @@
 
 namespace rtrain::head {
 
-// What orders carry beyond the records; looked up by the caller.
+// The data of an order beside the records. The caller looks it up.
 struct OrderFacts {
     std::string code_sha256;
     std::map<std::string, std::string> secrets;
     std::string token;        // RTRAIN_TOKEN of the run
-    std::string result_json;  // WriteResult
+    std::string result_json;  // for WriteResult
 };
-// The rights that a run's storage path is used with; `secrets`: of its job, empty once they are forgotten.
+// Returns the rights with which a run's storage path is used. `secrets`: those of its job, empty after its end.
 protocol::StorageAccess storage_access(const Run& run, const std::map<std::string, std::string>& secrets);
 bool on_s3(const Run& run);
 NodeId addressee(const Effect& effect);
 RunId about(const Effect& effect);
-// Returns the order that carries the effect out. None: the attempt is gone, there is nothing left to order.
+// Returns the order for the effect; nullopt if the attempt has been removed, so that there is nothing to order.
 std::optional<protocol::FromHead> order_of(const Cluster& cluster, const Effect& effect, const OrderFacts& facts);
-// A start of an attempt that has begun to end, or is gone, since that was decided. Its node may have registered anew
-// and told what it holds; it must not begin now what it did not hold then.
+// Returns true for the start of an attempt that began to end, or was removed, after the decision. Its node may have
+// registered again meanwhile, and must not start an attempt that it did not hold then.
 bool overtaken(const Cluster& cluster, const Effect& effect);
 
 }  // namespace rtrain::head
