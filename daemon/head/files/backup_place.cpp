@@ -14,7 +14,7 @@ bool holds(const std::string& point, const std::string& path) {
     return point == "/" || path == point || path.starts_with(point + "/");
 }
 
-// The mount that `path` lies in. A later line of the same place lies over an earlier one.
+// Returns the mount of `path`. A later line for the same place hides an earlier one.
 Mount mount_of(const std::string& path, const std::string& mounts) {
     Mount mount;
     std::istringstream lines(mounts);

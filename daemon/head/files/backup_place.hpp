@@ -1,4 +1,4 @@
-// Where a head that a service manager confines can put a file that people find again.
+// Checks that a head confined by a service manager can write a file to a place where people find it.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace rtrain::head {
 
-// Fails (conflict) where the head sees another file system at `path` than people do, as its service has a /tmp of its
-// own, and where that is read-only for it. `mounts`: the text of /proc/self/mountinfo.
+// Fails (conflict) if the head sees another file system at `path` than people do, for example because its service has a
+// private /tmp. Also fails if the place is read-only for the head. `mounts`: the text of /proc/self/mountinfo.
 Status check_backup_place(const std::string& path, const std::string& mounts, const std::string& data_dir);
 
 }  // namespace rtrain::head

@@ -15,12 +15,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t fresh_ms = 24LL * 3'600'000;  // uploaded, and perhaps about to be submitted
+// A blob this young may belong to a submission that is still to come.
+constexpr std::int64_t fresh_ms = 24LL * 3'600'000;
 constexpr const char* code_settings = "code/";
-constexpr const char* other_prefixes[] = {"any_user/", "lines/"};  // of a submission as well
+constexpr const char* other_prefixes[] = {"any_user/", "lines/"};  // prefixes of the other settings of a submission
 const std::string blob_prefix = "blob/";
 constexpr std::size_t hash_length = 64;
-constexpr std::uintmax_t naming_value_bytes = 4'096;  // a run's value that is a blob's name is small
+constexpr std::uintmax_t naming_value_bytes = 4'096;  // a run's value that names a blob is small
 
 std::int64_t age_ms(const fs::path& path) {
     struct stat info{};
@@ -28,7 +29,7 @@ std::int64_t age_ms(const fs::path& path) {
     return wall_ms() - (std::int64_t{info.st_mtim.tv_sec} * 1'000 + info.st_mtim.tv_nsec / 1'000'000);
 }
 
-// Every word of exactly 64 hex digits in a text.
+// Adds every word of exactly 64 hex digits in a text.
 void add_hashes(const std::string& text, std::set<std::string>& into) {
     std::size_t length = 0;
     for (std::size_t i = 0; i <= text.size(); ++i) {
@@ -57,16 +58,17 @@ std::string blob_of(const std::string& setting) { return setting.substr(blob_pre
 
 // The blobs and submission that a run names, copied for a thread of the pool.
 struct Blobs::Naming {
-    std::string submit_key, job_json, values;  // values: the directory
+    std::string submit_key, job_json, values;  // values: their directory
     bool live = false;
     std::int64_t age_ms = 0;
 };
 
 struct Blobs::Unneeded {
     std::vector<std::string> settings;
-    std::vector<std::string> blobs;     // hashes
-    RunId newest{};                     // that was looked at
-    std::int64_t oldest_ms = fresh_ms;  // what is younger stays: a live run may name it in ways that are not seen here
+    std::vector<std::string> blobs;  // hashes
+    RunId newest{};                  // the newest run that was checked
+    // Younger blobs stay, since a live run may name them in ways that this check does not see.
+    std::int64_t oldest_ms = fresh_ms;
 };
 
 // Reads the journal and walks over files: for the pool.
@@ -99,7 +101,8 @@ Blobs::Unneeded Blobs::unneeded(const std::vector<Naming>& runs, const state::Sq
     return out;
 }
 
-// What came while it was looked for is needed: settings and blobs of submissions since, a blob that was sent again.
+// Removes from the garbage what was used meanwhile: settings and blobs of new submissions, and blobs that were sent
+// again.
 void Blobs::keep_what_came(Unneeded& garbage) const {
     std::set<std::string> keys, named;
     for (const auto& [id, run] : uses_.view.cluster.runs) {
@@ -127,7 +130,7 @@ void Blobs::remove_unneeded(Unneeded garbage) {
         std::vector<std::string> removed;
         for (const std::string& sha256 : garbage.blobs) {
             std::error_code failed;
-            if (age_ms(blobs + sha256) < garbage.oldest_ms) continue;  // asked for meanwhile
+            if (age_ms(blobs + sha256) < garbage.oldest_ms) continue;  // used meanwhile
             if (!fs::remove(blobs + sha256, failed) || failed)
                 std::fprintf(stderr, "rtrain head: %s stays: %s\n", (blobs + sha256).c_str(), failed.message().c_str());
             else

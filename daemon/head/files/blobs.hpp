@@ -1,7 +1,7 @@
-// Blobs (code archives, what drivers hand to their workers): who may use them, and which nobody needs any more.
-// A run that has ended keeps its code beside its checkpoints, so the head's copy of it serves only runs that may still
-// start an attempt; other blobs are kept as long as a run that names them is known here. Settings of runs that are gone
-// go with them.
+// Blobs (code archives, drivers' files for their workers): the users who may use them, and the removal of unused ones.
+// An ended run has its code beside its checkpoints. So the head's copy of code serves only runs that may still start an
+// attempt. Other blobs are kept while a run that names them is recorded. Settings of removed runs are removed with
+// them.
 #pragma once
 
 #include <functional>
@@ -15,8 +15,8 @@
 
 namespace rtrain::head {
 
-std::string blob_setting(const std::string& sha256, const std::string& user);  // this user has sent that blob
-// The blob counts for every user who has sent it.
+std::string blob_setting(const std::string& sha256, const std::string& user);  // this user has uploaded that blob
+// Counts the blob for the user. It counts for every user who has uploaded it.
 void count_blob(UserBytes& bytes, const HeadOptions& options, const std::string& sha256, const std::string& user);
 
 class Blobs {
@@ -35,10 +35,10 @@ class Blobs {
 
     // Records the users of blobs from before that was remembered, once in a database: the users whose runs name them.
     Status recall_users();
-    void count();  // those that are there, for each user who has sent them
-    // An admin's runs may use what others have sent; so may their workers.
+    void count();  // counts the existing blobs for each user who has uploaded them
+    // Lets an admin's run, and so its workers, use a blob that another user has uploaded.
     void let_use(const std::string& job_json, const std::string& code_sha256, const std::string& user);
-    void collect();  // looks for what no run needs, on the pool, and removes it
+    void collect();  // finds blobs that no run needs, on the pool, and removes them
 
   private:
     struct Naming;

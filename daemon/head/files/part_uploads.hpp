@@ -1,6 +1,6 @@
-// Uploads to cluster:// in pieces, by the file that collects them. Of one upload a single piece is written at a time: a
-// client that gave up on an answer may send it again while the first is still being written. What was put in place is
-// remembered for a while, so that a client whose last answer was lost learns it. Of the loop alone.
+// Uploads to cluster:// in pieces, by the file that collects them. Only one piece of an upload is written at a time,
+// since a client that timed out may send a piece again while the first is still being written. Finished uploads are
+// remembered for a while, for clients that missed the last answer. Used by the loop only.
 #pragma once
 
 #include <algorithm>

@@ -11,18 +11,18 @@
 
 namespace rtrain::head {
 
-// The plain file `path` beneath `top`. Refuses (unauthorised) links, also those on the way, and a file of another owner
-// than `top` that has a second name: such a name can be given to files that one may not read. Anything else that is no
-// plain file is not_found; a FIFO is not waited for.
+// Opens the plain file `path` beneath `top`. Returns unauthorised for links, also on the path, and for a file with
+// another owner than `top` and a second name: such a name can be given to files that one may not read. Any other file
+// is not_found. Does not block on a FIFO.
 Result<storage::Descriptor> open_plain(const storage::Descriptor& top, const std::string& path);
 
-std::optional<std::string> text_of(const storage::Descriptor& file);  // none: larger than 16 MiB, or it cannot be read
+std::optional<std::string> text_of(const storage::Descriptor& file);  // nullopt: larger than 16 MiB, or unreadable
 
 struct FoundFile {
     std::string path;  // relative to `top`
     std::uint64_t bytes = 0;
 };
-// The plain files at and below `prefix`, links left out.
+// Returns the plain files at and below `prefix`, without links.
 Result<std::vector<FoundFile>> files_beneath(const storage::Descriptor& top, const std::string& prefix);
 
 }  // namespace rtrain::head

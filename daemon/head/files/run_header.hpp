@@ -1,4 +1,4 @@
-// run.json of a run's directory: whose the directory is.
+// run.json of a run's directory, which names the user of the directory.
 #pragma once
 
 #include <sys/stat.h>
@@ -8,10 +8,9 @@
 
 namespace rtrain::head {
 
-// run.json of a run's directory, and the facts of a file that belongs to whom it was written by. A head that is root
-// does with the directory what that user may (storage::other_owner), for others may be able to write in it as well. Of
-// what root wrote, in earlier versions, it is the directory's owner. `content` is null: none can be read, or it is a
-// link.
+// run.json of a run's directory, and the facts about the file's owner. A head that is root accesses the directory with
+// that owner's rights (storage::other_owner), since others may be able to write there too. For a file of root, from an
+// earlier version, it is the directory's owner. `content` is null if the file is a link or cannot be read.
 struct RunHeader {
     json content;
     struct stat owner{};

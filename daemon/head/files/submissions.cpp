@@ -25,7 +25,7 @@ void Submissions::recall(const state::SqliteJournal& journal) {
         for (const auto& [setting, value] : journal.settings(prefix)) settings_[setting] = value;
 }
 
-// Keys come from users: only their hash is a file name.
+// Returns the path of a key's secrets. Keys come from users, so only their hash is a file name.
 std::string Submissions::secrets_path(const std::string& key) const {
     return options_.data_dir + "/secrets/" + security::sha256_hex(key).substr(0, 32) + ".json";
 }
@@ -67,7 +67,7 @@ Status Submissions::save(const std::string& key, const Files& files) {
     if (files.for_any_user) aside.settings[any_user_prefix + key] = "1";
     for (const auto& [setting, value] : aside.settings) {
         count_setting(files.user, setting, value);
-        if (setting != lines_setting(key)) settings_[setting] = value;  // orders are made of the others
+        if (setting != lines_setting(key)) settings_[setting] = value;  // orders are made of the other settings
     }
     if (!aside.settings.empty()) events_.save(std::move(aside));
     if (files.secrets_json.empty()) return Done{};
@@ -93,15 +93,15 @@ std::map<std::string, std::string> Submissions::secrets(const Run& run) const {
     return out;
 }
 
-// The runs of a job array have one submission.
+// Removes a run's secrets, unless another run of its job array, which shares the submission, needs them.
 void Submissions::forget_secrets(const Run& run) {
     for (const RunId id : view_.names.submitted(run.submit_key)) {
         const auto other = view_.cluster.runs.find(id);
         if (id != run.id && other != view_.cluster.runs.end() && !terminal(other->second.state)) return;
     }
-    for (const auto& [first, array] : view_.cluster.arrays)  // runs that are still to be made
+    for (const auto& [first, array] : view_.cluster.arrays)  // runs of the array that are still to be made
         if (array.model.submit_key == run.submit_key) return;
-    std::error_code ignored;  // most runs have none
+    std::error_code ignored;  // most runs have no secrets
     std::filesystem::remove(secrets_path(run.submit_key), ignored);
     bytes_.forget(Kept::submissions, std::string(secrets_name) + run.submit_key);
 }

@@ -1,5 +1,5 @@
-// What a run needs beside its record: the hash of its code archive and whether it may go on from anybody's files (two
-// settings), and its secrets' values (a file of the owner alone, gone when the run ends).
+// The data of a run beside its record: the hash of its code archive and whether it may resume from any user's files
+// (two settings), and the values of its secrets (a file for the owner alone, removed at the run's end).
 #pragma once
 
 #include <cstdint>
@@ -19,19 +19,20 @@ class Submissions {
     // Reads the settings, from which orders are made later: no order waits for the disk.
     void recall(const state::SqliteJournal& journal);
 
-    void count(const state::SqliteJournal& journal);  // what is there, for its users; the runs are known by name
+    // Counts the existing data for their users; the runs are known by name.
+    void count(const state::SqliteJournal& journal);
 
     struct Files {
         std::string user, code_sha256, secrets_json;
-        std::string lines_json;     // where the fields of the job's file stand; empty: not told
+        std::string lines_json;     // the lines of the fields in the job's file; empty: unknown
         bool for_any_user = false;  // an admin submitted it
     };
-    Status save(const std::string& key, const Files& files);  // the settings are durable with the run itself
+    Status save(const std::string& key, const Files& files);  // the settings become durable with the run itself
     std::string code(const std::string& key) const;           // empty: it has none
     bool any_user(const std::string& key) const;
     std::map<std::string, std::string> secrets(const Run& run) const;
     void forget_secrets(const Run& run);
-    void forget_setting(const std::string& setting);  // of a run that was removed
+    void forget_setting(const std::string& setting);  // forgets a setting of a run that was removed
 
   private:
     std::string secrets_path(const std::string& key) const;
