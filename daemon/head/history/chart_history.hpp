@@ -33,30 +33,30 @@ class ChartHistory {
     ChartHistory(const ChartHistory&) = delete;
     ChartHistory& operator=(const ChartHistory&) = delete;
 
-    // Opens the file and catches up with the reports of these runs, on the thread. Where it cannot be opened that is
-    // told on standard error, and questions are answered with the reason.
+    // Opens the file and catches up with the reports of these runs, on the thread. If the file cannot be opened, the
+    // error is logged and becomes the answer of all queries.
     void open(const Cluster& cluster);
-    void finish();  // writes what was not written; waits some seconds at most
+    void finish();  // writes the rest; waits some seconds at most
 
-    void reported(RunId run);  // rows of it are durable
+    void reported(RunId run);  // rows of the run are durable
     void heard(HeardHeartbeat heartbeat);
     void counted(const ClusterCounts& counts);  // at most four times a minute
     void forget(RunId run);
 
     struct Question {
-        std::string subject, key;  // no key: which keys there are
-        history::Window window;    // last: 0: to the newest
+        std::string subject, key;  // no key: the query is for the list of keys
+        history::Window window;    // last: 0: up to the newest
         std::string head;          // members of the answer, as JSON text
     };
-    using Then = std::function<void(Result<std::string>)>;  // JSON text; on the loop
-    // False: too many questions wait already, and `then` is not called.
+    using Then = std::function<void(Result<std::string>)>;  // JSON text; called on the loop
+    // Returns false if too many queries wait; then `then` is not called.
     bool of_run(RunId run, Question question, Then then);
     bool of_usage(Question question, Then then);
-    bool of_ranks(RunId run, std::uint32_t ranks, Question question, Then then);  // of each rank below `ranks`
+    bool of_ranks(RunId run, std::uint32_t ranks, Question question, Then then);  // for each rank below `ranks`
 
   private:
-    struct Work;   // what the thread alone has
-    void begin();  // hands over what has come, unless the thread has not done with what came before
+    struct Work;   // the state of the thread
+    void begin();  // passes the new data on, unless the thread is still busy with the earlier data
     void hand_over();
     void upkeep();
     bool enqueue(std::function<Result<std::string>(Work&)> answer, Then then);
@@ -67,9 +67,9 @@ class ChartHistory {
     std::set<RunId> reported_;
     std::vector<HeardHeartbeat> heard_;
     std::uint64_t dropped_ = 0;  // heartbeats that had no room
-    std::size_t questions_ = 0;  // that are not yet answered
+    std::size_t questions_ = 0;  // number of unanswered queries
     bool begun_ = false, waiting_ = false;
-    net::WorkThread thread_{net::ThreadPriority::behind_loop};  // last: it ends before what it works on
+    net::WorkThread thread_{net::ThreadPriority::behind_loop};  // last: it must end before the members that it uses
 };
 
 }  // namespace rtrain::head

@@ -1,4 +1,4 @@
-// See cluster_use.hpp. The keys are those of docs/http-api.md.
+// The keys are those of docs/http-api.md.
 #include "daemon/head/history/cluster_use.hpp"
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 namespace rtrain::head {
 namespace {
 
-// A node that sent nothing for so long uses nothing: it is lost, or has left.
+// A node without heartbeats for this time counts as unused, since it is lost or has left.
 constexpr std::int64_t use_counts_ms = 60'000;
 
 bool is_gpu_utilization(const std::string& key) {

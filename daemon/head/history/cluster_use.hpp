@@ -1,4 +1,4 @@
-// PURE: what the whole cluster has, has allocated and uses, and how the head is, as samples of one subject.
+// PURE: makes samples of the whole cluster: its resources, allocations and use, and the head's health.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,7 @@ namespace {
 
 using nlohmann::json;
 
-// Depth 1 has the ranks, depth 2 the metrics of one. Ends the reading behind rank 0.
+// Depth 1 has the ranks, depth 2 the metrics of one. Stops reading after rank 0.
 class RankZero : public nlohmann::json_sax<json> {
   public:
     std::vector<std::pair<std::string, double>> numbers;

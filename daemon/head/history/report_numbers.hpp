@@ -1,5 +1,5 @@
-// PURE: the numbers of rank 0 in a report, without the rest of it being read: the metrics of thousands of ranks may lie
-// behind them.
+// PURE: reads the numbers of rank 0 in a report without parsing the rest, since the metrics of thousands of ranks may
+// follow.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace rtrain::head {
 
-// `ranks_json` as MetricRow has it. A truth value is 1 or 0; what is neither, or lies deeper, is left out.
+// `ranks_json` has the form of MetricRow. A truth value becomes 1 or 0. Other types and nested values are left out.
 std::vector<std::pair<std::string, double>> numbers_of_rank_0(const std::string& ranks_json);
 
 }  // namespace rtrain::head

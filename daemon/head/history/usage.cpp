@@ -1,4 +1,4 @@
-// See usage.hpp. The keys are those of docs/http-api.md.
+// The keys are those of docs/http-api.md.
 #include "daemon/head/history/usage.hpp"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ void add_gpus(Values& values, const std::vector<protocol::GpuHeartbeat>& gpus) {
     }
 }
 
-// None: it is not told, or began anew.
+// Adds a rate, unless the counter is unknown or was reset.
 void add_rate(Values& values, const std::string& key, std::int64_t before, std::int64_t now, double per) {
     if (before >= 0 && now >= before) values.emplace_back(key, static_cast<double>(now - before) / per);
 }

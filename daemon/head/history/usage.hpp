@@ -1,5 +1,5 @@
-// PURE: heartbeats of agents become samples of nodes and ranks: CPU, memory, GPUs, network, disks. Counters become
-// rates over some seconds, as agents look at traffic each five seconds only.
+// PURE: makes samples of nodes and ranks from agents' heartbeats: CPU, memory, GPUs, network, disks. Counters become
+// rates over some seconds, since agents measure traffic each five seconds only.
 #pragma once
 
 #include <array>
@@ -19,22 +19,22 @@ namespace rtrain::head {
 std::string history_of_run(RunId run);
 std::string history_of_node(const std::string& node);
 std::string history_of_rank(RunId run, std::uint32_t rank);
-std::string history_of_ranks(RunId run);  // what the names of all its ranks begin with
+std::string history_of_ranks(RunId run);  // the prefix of the names of all its ranks
 
 struct WorkerPlace {
     RunId run;
     std::uint32_t rank = 0;
-    std::vector<std::uint32_t> gpus;  // of its node
+    std::vector<std::uint32_t> gpus;  // numbers on its node
 };
 
 struct HeardHeartbeat {
     std::string node;
     std::int64_t wall_ms = 0, monotonic_ms = 0;
     protocol::Heartbeat heartbeat;
-    std::vector<std::pair<std::size_t, WorkerPlace>> workers;  // by place in the heartbeat; those of live attempts
+    std::vector<std::pair<std::size_t, WorkerPlace>> workers;  // by index in the heartbeat; workers of live attempts
 };
 
-// The use of a rank's GPUs, named by their places on its node. None: no GPU of them tells.
+// The use of a rank's GPUs, given by their numbers on its node. nullopt: no GPU reports it.
 struct GpuUse {
     std::optional<double> utilization_ratio;   // the mean
     std::optional<std::int64_t> memory_bytes;  // the sum
@@ -46,11 +46,11 @@ using SubjectSample = std::pair<std::string, history::NamedSample>;
 class UsageRates {
   public:
     std::vector<SubjectSample> samples(const HeardHeartbeat& heard);
-    void forget_before(std::int64_t monotonic_ms);  // who has not been heard since
+    void forget_before(std::int64_t monotonic_ms);  // forgets subjects without a heartbeat since then
     std::size_t subjects() const { return before_.size(); }
 
   private:
-    struct Counters {  // -1: not known
+    struct Counters {  // -1: unknown
         std::int64_t cpu_ms = -1, barrier_wait_ms = -1;
         protocol::Traffic traffic{};
         std::int64_t monotonic_ms = 0, heard_ms = 0;

@@ -27,7 +27,7 @@ history::NamedSample sample_of(const state::MetricRow& row) {
             .values = numbers_of_rank_0(row.ranks_json)};
 }
 
-// A list of numbers as JSON text, of one member of each point.
+// Adds a JSON list with one member of each point.
 template <class Of>
 void add_list(std::string& out, const char* name, const std::vector<Point>& points, Of of) {
     out += (out.back() == '{' ? "\"" : ",\"") + std::string(name) + "\":[";
@@ -48,7 +48,7 @@ std::string keys_answer(const std::string& head, const std::vector<std::string>&
     return "{" + head + ",\"keys\":" + json_text(nlohmann::json(keys)) + ",\"last\":" + std::to_string(last) + "}";
 }
 
-// The stretch that is read: at most the last day.
+// Returns the window to read: at most the last day.
 Window usage_window(Window window, std::uint64_t newest) {
     window.last = window.last == 0 ? newest : std::min(window.last, newest);
     const auto day = static_cast<std::uint64_t>(history::usage_kept_s);
@@ -72,8 +72,8 @@ void ChartHistory::Work::open(const std::set<RunId>& runs) {
     if (!reader) return close(reader.error());
     store.emplace(std::move(*opened));
     reports.emplace(std::move(*reader));
-    // Levels of a run that is gone, or of another past than state.db has (a backup was restored), are removed; those of
-    // a run that is there are made anew.
+    // Removes levels of runs that were removed, or that differ from state.db after a restored backup. Levels of present
+    // runs are computed again.
     for (const std::string& subject : store->subjects(history::Kind::run)) {
         const RunId run{std::strtoull(subject.c_str() + subject.find('/') + 1, nullptr, 10)};
         const auto last = store->last(subject), there = reports->last_position(run);
@@ -139,7 +139,7 @@ void ChartHistory::Work::upkeep(std::int64_t now_ms, std::int64_t wall_s) {
     complained = false;
 }
 
-// A short stretch is read from the reports themselves: each of them is a point.
+// Reads a short window from the reports themselves. Each report is a point.
 Result<Series> ChartHistory::Work::raw(RunId run, const std::string& key, const Window& window) {
     history::Joiner joiner(window, 1);
     std::uint64_t after = window.first - 1;
@@ -206,7 +206,7 @@ Result<std::string> ChartHistory::Work::answer_usage(const Question& question) {
     return "{" + question.head + ",\"last\":" + std::to_string(*newest) + "," + usage_members(*series) + "}";
 }
 
-// A rank without a value is left out.
+// Leaves out ranks without a value.
 Result<std::string> ChartHistory::Work::answer_ranks(RunId run, std::uint32_t ranks, const Question& question) {
     std::uint64_t newest = 0;
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {

@@ -1,4 +1,4 @@
-// The thread's side of the charts' history: see chart_history.hpp. Everything in here belongs to that thread.
+// The thread's side of the charts' history (chart_history.hpp). All of it belongs to that thread.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace rtrain::head {
 
-constexpr std::size_t rows_at_once = 1'000;  // of a run, before the next question is answered
+constexpr std::size_t rows_at_once = 1'000;  // rows of a run that are read before the next query is answered
 
 struct ChartHistory::Work {
     explicit Work(std::string directory) : data_dir(std::move(directory)) {}
@@ -29,12 +29,12 @@ struct ChartHistory::Work {
 
     void open(const std::set<RunId>& runs);
     void close(const Error& why);
-    // Adds rows that came since, `most` at most; true: there are more.
+    // Adds new rows, `most` at most. Returns true if there are more.
     Result<bool> catch_up(RunId run, std::size_t most);
     void take(const HeardHeartbeat& heartbeat);
     void take(const ClusterCounts& counts);
     void upkeep(std::int64_t now_ms, std::int64_t wall_s);
-    void complain(const Error& why);  // once, until it goes well again
+    void complain(const Error& why);  // logs an error once, until the next success
 
     Result<std::string> answer_run(RunId run, const Question& question);
     Result<std::string> answer_usage(const Question& question);
