@@ -11,7 +11,7 @@ constexpr std::size_t state_most = 1'000;
 
 bool is_blank(std::string_view text) { return text.find_first_not_of(" \t") == std::string_view::npos; }
 
-// Leaves out what moves a cursor, colours or erases: ESC [ parameters letter.
+// Removes sequences that move the cursor, colour or erase: ESC [ parameters letter.
 std::string without_sequences(std::string_view text) {
     std::string out;
     for (std::size_t at = 0; at < text.size(); ++at) {

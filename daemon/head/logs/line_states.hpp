@@ -1,5 +1,5 @@
-// States of lines that a program writes over with '\r', as progress bars do. A follower of logs gets the newest state
-// of such a line while the line has no end.
+// The states of lines that a program overwrites with '\\r', as progress bars do. A follower of logs gets the newest
+// state of such a line while the line is unfinished.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ inline constexpr std::int64_t states_apart_least_ms = 100;
 // no '\r', or blank parts only.
 std::string newest_state(std::string_view line);
 
-// Chooses the states that one follower gets: of each file at most one in `apart_ms`, and always the last one.
+// Chooses the states that one follower gets: for each file at most one in `apart_ms`, and always the last one.
 class LineStates {
   public:
     explicit LineStates(std::int64_t apart_ms) : apart_ms_(apart_ms) {}
@@ -28,9 +28,10 @@ class LineStates {
     std::optional<std::string> next(const LogName& file, std::string_view unfinished, std::int64_t now_ms);
     // Returns true if the file's line that has no end yet has had a state.
     bool is_written_over(const LogName& file) const { return files_.contains(file); }
-    // The file's line has ended, with `end` as its last piece. Returns its last state, or nothing where it had none.
+    // Handles the end of the file's line, with `end` as its last piece. Returns the line's last state; empty if it had
+    // none.
     std::string line_ended(const LogName& file, std::string_view end);
-    // In how many milliseconds a state that `next` has held back may be sent; none: no state was held back.
+    // Returns after how many milliseconds a state that `next` has held back may be sent; nullopt if there is none.
     std::optional<std::int64_t> due_ms(std::int64_t now_ms);
 
   private:
@@ -39,7 +40,7 @@ class LineStates {
         std::int64_t sent_ms = 0;
     };
     const std::int64_t apart_ms_;
-    std::map<LogName, File> files_;  // whose line has no end
+    std::map<LogName, File> files_;  // files with an unfinished line
     std::optional<std::int64_t> due_at_ms_;
 };
 

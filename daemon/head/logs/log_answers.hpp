@@ -1,5 +1,5 @@
-// How many answers with logs are under way: each holds parts of its files in memory, and reads the disk that logs are
-// written to.
+// Bounds the number of log answers under way. Each holds parts of its files in memory, and reads the disk to which logs
+// are written.
 #pragma once
 
 #include <cstddef>
@@ -16,17 +16,18 @@ class LogAnswers {
   public:
     static constexpr std::size_t of_user_most = 8, all_most = 32;
     static constexpr std::size_t memory_of_user_most = 96u << 20, memory_most = 256u << 20;
-    // In places and memory alike the last ones are for admins, and those before for admins and users without another
-    // answer, so that a few users with slow readers do not keep all others out.
-    static constexpr std::size_t for_admins = 4, for_newcomers = 8;  // places
+    // The last places, and the last memory, are for admins. The places before are for admins and for users without
+    // another answer. So a few users with slow readers cannot block all others.
+    static constexpr std::size_t for_admins = 4, for_newcomers = 8;  // numbers of places
     static constexpr std::size_t memory_for_admins = 32u << 20, memory_for_newcomers = 64u << 20;
 
     enum class Who { user, admin };
 
-    // An answer's place is free again once its last owner has let go of it, on whichever thread.
+    // An answer's place becomes free when its last owner is destroyed, on any thread.
     class Held {
       public:
-        Held(std::shared_ptr<Counts> counts, std::string user, Who who);  // counts it; the guard is the caller's
+        // Counts the answer; the caller holds the guard.
+        Held(std::shared_ptr<Counts> counts, std::string user, Who who);
         ~Held();
         Held(const Held&) = delete;
         Held& operator=(const Held&) = delete;

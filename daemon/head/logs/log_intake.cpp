@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::int64_t put_off_ms = 2'000;
 constexpr std::int64_t sync_pause_ms = 200;
-constexpr std::size_t waiting_bytes_max = 64 << 20;  // wait for their files; more stays on its node
+// Bound on bytes that wait for their files; further ones stay on their nodes.
+constexpr std::size_t waiting_bytes_max = 64 << 20;
 
 protocol::LogAck ack_of(const LogName& name, const LogIntake::Source& from, std::uint64_t offset) {
     return {.attempt = from.attempt, .rank = name.rank, .stream = name.stream, .offset = offset};
@@ -79,9 +80,9 @@ void LogIntake::taken(const LogName& name, const Source& from, const Result<std:
     uses_.feeds.poke();
 }
 
-// Puts a piece off. It is not acknowledged: the agent keeps it, and sends it again when it is asked for.
+// Puts a piece off. It is not acknowledged, so the agent keeps it, and sends it again on request.
 void LogIntake::put_off(const LogName& name, const Source& from, const Error& why) {
-    if (why.code == ErrorCode::invalid) {  // it will not be better another time
+    if (why.code == ErrorCode::invalid) {  // a permanent error
         std::fprintf(stderr, "rtrain head: log of %s: %s\n", from.node.c_str(), why.message.c_str());
         return;
     }
@@ -110,7 +111,7 @@ void LogIntake::offer_again() {
                   });
 }
 
-// Notes it once for each run: at the limit small pieces are taken and large ones are not.
+// Adds a notice once for each run. At the limit, small pieces may be accepted and large ones not.
 void LogIntake::note_limit(RunId run, const Error& why) {
     if (!limit_noted_.insert(run).second) return;
     uses_.events.note({.wall_ms = wall_ms(),

@@ -1,6 +1,6 @@
-// Logs that agents send, on their way to the disk: written by a thread of their own in the order in which they came,
-// and acknowledged once they are on disk. What the disk cannot take, or its user may not keep, stays on its node, and
-// is asked for later.
+// Writes the logs that agents send. A separate thread writes them in the order of their arrival, and they are
+// acknowledged once they are on disk. A piece that the disk has no space for, or that exceeds its user's limit, stays
+// on its node, and is requested later.
 #pragma once
 
 #include <cstddef>
@@ -34,13 +34,13 @@ class LogIntake {
 
     struct Source {
         std::string node;
-        protocol::AttemptRef attempt;  // as the agent calls it
+        protocol::AttemptRef attempt;  // as the agent identifies it
     };
     void take(LogStore::Piece piece, const Source& from);
-    // Acknowledges what nobody will ask for: the agent may let go of it.
+    // Acknowledges a piece without storing it, since no reader needs it. The agent may drop it.
     void let_go(const LogName& name, const Source& from, std::uint64_t end);
-    void forget(RunId run);  // removes its logs, behind what was taken before
-    // Removes the logs of runs that ended longer ago than their logs.keep, and counts what the other runs have.
+    void forget(RunId run);  // removes its logs, after the earlier pieces
+    // Removes the logs of runs that ended longer ago than their logs.keep, and counts those of the other runs.
     void prune(const Cluster& cluster);
     const std::string& directory() const { return store_.directory(); }
 
@@ -49,9 +49,9 @@ class LogIntake {
     void on_log_thread(std::function<void()> work, net::Loop::Task then);
     void taken(const LogName& name, const Source& from, const Result<std::uint64_t>& size);
     void put_off(const LogName& name, const Source& from, const Error& why);
-    void offer_again();  // for what was put off
+    void offer_again();  // requests the pieces that were put off
     void note_room();
-    void note_limit(RunId run, const Error& why);  // of its user
+    void note_limit(RunId run, const Error& why);  // the limit of the run's user
 
     struct Unsynced {
         Source from;
@@ -66,11 +66,11 @@ class LogIntake {
     LogStore store_;
     Batch unsynced_;
     bool syncing_ = false;
-    std::map<LogName, Source> put_off_;  // that could not be written
-    std::size_t waiting_bytes_ = 0;      // that wait for their files
+    std::map<LogName, Source> put_off_;  // pieces that could not be written
+    std::size_t waiting_bytes_ = 0;      // bytes that wait for their files
     bool room_noted_ = false;
-    std::set<RunId> limit_noted_;  // runs some of whose logs stayed on their nodes because of their users' limits
-    net::WorkThread writer_{net::ThreadPriority::behind_loop};  // last: it ends before what it writes to
+    std::set<RunId> limit_noted_;  // runs with logs that stayed on their nodes because of their users' limits
+    net::WorkThread writer_{net::ThreadPriority::behind_loop};  // last: it must end before the members that it uses
 };
 
 }  // namespace rtrain::head

@@ -122,12 +122,12 @@ constexpr std::uint64_t no_cut = std::numeric_limits<std::uint64_t>::max();
 
 struct Part {
     std::string bytes{};
-    std::uint64_t end = no_cut;             // where the next part that is gone begins
-    std::optional<storage::LogCut> gone{};  // the offset lies in this one
+    std::uint64_t end = no_cut;             // the begin of the next removed part
+    std::optional<storage::LogCut> gone{};  // the removed part that contains the offset
 };
 
-// Reads up to the next part of the log that is gone. What was dropped while it was read would be zeros: it is read
-// anew.
+// Reads up to the next removed part of the log. A part that was removed during the read would give zeros, so it is read
+// again.
 Part part_at(const std::string& path, std::uint64_t offset, std::size_t bytes_at_most) {
     for (storage::LogCuts cuts = storage::log_cuts(path);;) {
         const storage::LogCut* cut = storage::cut_from(cuts, offset);

@@ -16,17 +16,17 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::size_t line_most = 64u << 10;  // a longer one is cut into lines of this size
+constexpr std::size_t line_most = 64u << 10;  // a longer line is cut into lines of this size
 constexpr std::size_t piece_most = 128u << 10;
-constexpr std::size_t read_at_once = 4u << 20;  // for one piece: a thread for files is nobody's for long
+constexpr std::size_t read_at_once = 4u << 20;  // bound per piece, so that a thread for files is not occupied for long
 constexpr std::size_t buffers_together = 1u << 20, buffer_least = 4u << 10, buffer_most = 256u << 10;
-constexpr std::size_t held_most = 4u << 20;      // by the sources that wait
+constexpr std::size_t held_most = 4u << 20;      // by the waiting sources
 constexpr std::size_t index_part = 4u << 10;     // a window of LogTimes
 constexpr std::size_t while_reading = 1u << 20;  // a piece, a longest line and its JSON
 constexpr std::size_t waiting_bytes = 64;        // an entry of the order of sources
 
-// The bytes from `begin` to `end`: fewer where the file is shorter, none where it was removed. Nullopt: it is there, or
-// may be, but cannot be read.
+// Returns the bytes from `begin` to `end`; fewer if the file is shorter, none if it was removed. Returns nullopt if the
+// file cannot be read.
 std::optional<std::string> bytes_of(const std::string& path, std::uint64_t begin, std::uint64_t end) {
     int descriptor = -1;
     do { descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC); } while (descriptor < 0 && errno == EINTR);
@@ -46,8 +46,8 @@ std::optional<std::string> bytes_of(const std::string& path, std::uint64_t begin
     return out;
 }
 
-// The end of the last whole line; where the last line is too long to be one, the file's end. The note of a part that is
-// gone is a line. Nullopt: unreadable.
+// Returns the end of the last whole line, or the file's end if the last line is too long to be one. The note of a
+// removed part is a line. Returns nullopt if the file is unreadable.
 std::optional<std::uint64_t> end_of_lines(const LogFile& file) {
     const std::uint64_t note_end = file.cuts.empty() ? 0 : std::min(file.cuts.back().end, file.bytes);
     const std::uint64_t begin = std::max(note_end, file.bytes - std::min<std::uint64_t>(file.bytes, line_most));
@@ -68,8 +68,8 @@ struct LogMerge::Allowed {
     bool none() const { return bytes == 0 || failed; }
 };
 
-// A file, from its beginning or its last lines up to an end that stays. While others are read it is a name and some
-// numbers: there may be tens of thousands.
+// A file, from its beginning or its last lines up to a fixed end. While other files are read it holds only its name and
+// some numbers, since there may be tens of thousands.
 class LogMerge::Source {
   public:
     Source(LogFile file, Unfinished last, std::size_t buffer) : file_(std::move(file)), buffer_size_(buffer) {
@@ -80,14 +80,14 @@ class LogMerge::Source {
 
     const LogName& name() const { return file_.name; }
     std::uint64_t end() const { return end_; }
-    std::uint64_t lines() const { return lines_; }  // that `seek_back` has passed
+    std::uint64_t lines() const { return lines_; }  // number of lines that `seek_back` has passed
     bool has_line() const { return offset_ < end_; }
     bool unreadable() const { return unreadable_; }
     std::size_t memory() const { return sizeof *this + file_.path.capacity() + file_.name.stream.capacity(); }
 
     std::size_t held() const { return held_ ? sizeof *held_ + index_part + held_->buffer.capacity() : 0; }
     void let_go() { held_.reset(); }
-    // Keeps two buffers' worth at most, of what a long line had made of it.
+    // Shrinks the buffer after a long line to at most two buffers' size.
     void trim() {
         if (!held_ || held_->buffer.capacity() <= 2 * buffer_size_) return;
         held_->buffer = held_->buffer.substr(std::exchange(held_->at, 0)).substr(0, 2 * buffer_size_ - 1);
@@ -107,7 +107,7 @@ class LogMerge::Source {
         while (scanned_ > 0 && lines > 0) {
             if (allowed.none()) return false;
             const std::uint64_t part_begin = begin_of_part(scanned_);
-            if (part_begin == scanned_) {  // the note is a line; what is before it ends there
+            if (part_begin == scanned_) {  // the note is a line, and ends the lines before it
                 if (pass_note_back(lines)) return true;
                 continue;
             }
@@ -115,7 +115,7 @@ class LogMerge::Source {
             const auto bytes = bytes_of(file_.path, begin, scanned_);
             if (!bytes) return allowed.failed = true, false;
             allowed.take(bytes->size());
-            if (bytes->size() != scanned_ - begin) return lines_ = end_ = 0, true;  // it was removed
+            if (bytes->size() != scanned_ - begin) return lines_ = end_ = 0, true;  // the file was removed
             if (count_back(*bytes, begin, lines)) return true;
             scanned_ = begin;
         }
@@ -123,7 +123,7 @@ class LogMerge::Source {
         return true;
     }
 
-    // The line that is next, without its end; none: there is no more, or it cannot be read.
+    // Returns the next line without its newline; nullopt if there is none, or if it cannot be read.
     std::optional<std::string_view> line(Allowed& allowed) {
         Part& part = this->part(allowed);
         std::size_t size = std::string::npos;
@@ -140,7 +140,7 @@ class LogMerge::Source {
                 part.buffer.clear();
                 continue;
             }
-            if (bytes->empty()) end_ = begin;  // it was removed
+            if (bytes->empty()) end_ = begin;  // the file was removed
             part.buffer += *bytes;
         }
         if (size == std::string::npos) size = part.buffer.size() - part.at;
@@ -164,9 +164,9 @@ class LogMerge::Source {
     struct Part {
         explicit Part(const std::string& path) : times(path) {}
         LogTimes times;
-        std::string buffer;  // of the file, whose `offset_` is at `at`
+        std::string buffer;  // part of the file; `offset_` is at `at`
         std::size_t at = 0;
-        std::string note;  // in the place of a part that is gone; empty: the next line is the file's own
+        std::string note;  // the note in the place of a removed part; empty: the next line is the file's own
     };
     bool note_at_offset(Part& part) const {
         const storage::LogCut* cut = storage::cut_from(file_.cuts, offset_);
@@ -224,7 +224,7 @@ class LogMerge::Source {
     static std::uint64_t lines_in(std::uint64_t bytes) {
         return std::max<std::uint64_t>(1, (bytes + line_most - 1) / line_most);
     }
-    // The size of the next line; npos: its end is not in the buffer.
+    // Returns the size of the next line; npos if its end is not in the buffer.
     static std::size_t line_size(const Part& part) {
         const std::size_t line_end = std::string_view(part.buffer).substr(part.at, line_most + 1).find('\n');
         if (line_end != std::string::npos) return line_end;
@@ -235,9 +235,11 @@ class LogMerge::Source {
     std::size_t buffer_size_;
     bool unreadable_ = false;
     std::uint64_t end_ = 0;
-    std::uint64_t part_end_ = 0;                            // of seek_back: of the part between two that are gone
-    std::uint64_t scanned_ = 0, line_end_ = 0, lines_ = 0;  // of seek_back: looked at from here; the line before it
-    std::uint64_t offset_ = 0;                              // of the next line
+    // For seek_back: the end of the part between two removed parts.
+    std::uint64_t part_end_ = 0;
+    // For seek_back: the begin of the searched part; the end of the line before it.
+    std::uint64_t scanned_ = 0, line_end_ = 0, lines_ = 0;
+    std::uint64_t offset_ = 0;  // the offset of the next line
     std::unique_ptr<Part> held_;
 };
 
@@ -264,7 +266,7 @@ std::size_t LogMerge::memory() const {
     return out;
 }
 
-// Every file goes to the last lines of its own; of those together, the first ones are passed over.
+// Moves every file to its own last lines. The first ones of all these lines together are skipped.
 bool LogMerge::seek_tail(Allowed& allowed) {
     for (; question_.tail && sought_ < sources_.size(); ++sought_) {
         if (!sources_[sought_].seek_back(*question_.tail, allowed)) return false;
@@ -282,8 +284,8 @@ bool LogMerge::begin(Allowed& allowed) {
     return true;
 }
 
-// The source that is read now may hold what it needs. The one before keeps its part of the file while there is room:
-// whoever waits needs nothing but the time and the place of its next line.
+// Makes `source` the one that is read now, which may use the memory that it needs. The last one keeps its part of the
+// file while there is room. A waiting source needs only the time and place of its next line.
 void LogMerge::touch(std::size_t source) {
     if (source == touched_) return;
     Source& before = sources_[std::exchange(touched_, source)];

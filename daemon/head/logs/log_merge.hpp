@@ -1,4 +1,4 @@
-// The lines of several logs as one text, merged by the time they came and made piece by piece: the whole is never held.
+// Merges the lines of several logs by their time into one text, piece by piece. The whole text is never in memory.
 #pragma once
 
 #include <cstddef>
@@ -15,26 +15,26 @@
 
 namespace rtrain::head {
 
-// Everything here reads files: for the pool, or a server's threads for files.
+// All functions read files. Call them on the pool, or on a server's threads for files.
 class LogMerge {
   public:
-    // `last`: whether a last line without its end is one, in files that may still grow.
+    // `last`: whether an unfinished last line counts as a line, in files that may still grow.
     LogMerge(std::vector<LogFile> files, LogQuestion question, Unfinished last);
     LogMerge(LogMerge&&) noexcept;
     ~LogMerge();
 
-    // The next lines (application/jsonl). A piece is empty where much has to be read for the next line. None: a file
-    // is there but could not be read; the answer is not whole.
+    // Returns the next lines (application/jsonl). A piece may be empty if much must be read for the next line. Returns
+    // nullopt if a file could not be read; then the answer is incomplete.
     std::optional<net::MadePiece> next();
-    // The position behind all lines that this gives: lines that come to the files later are not among them.
+    // Returns the position after all lines of this answer. Lines that are added later are not included.
     LogPosition end() const;
-    // The most memory that this needs until its last piece, however long the lines are: some for each file, and parts
-    // of a few files.
+    // Returns the largest memory that this needs until its last piece, for any length of lines: a little for each file,
+    // and parts of a few files.
     std::size_t memory() const;
 
   private:
     class Source;
-    struct Allowed;  // to be read for one piece
+    struct Allowed;  // the bytes that may be read for one piece
     bool seek_tail(Allowed& allowed);
     bool begin(Allowed& allowed);
     void wait_for(std::size_t source, Allowed& allowed);

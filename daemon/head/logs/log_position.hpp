@@ -1,4 +1,4 @@
-// How far somebody has read a run's logs: an offset in each file. As a text, it is an opaque token of clients.
+// The position of a reader in a run's logs: an offset in each file. Its text is an opaque token of clients.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 
 namespace rtrain::head {
 
-using LogPosition = std::map<LogName, std::uint64_t>;  // of one run; files that are absent: their beginning
+using LogPosition = std::map<LogName, std::uint64_t>;  // files of one run; a missing file stands for its beginning
 
-// Letters, digits, '-' and '_'. Empty: it would be longer than a request's head may be.
+// Letters, digits, '-' and '_'. Empty if it would exceed the bound on a request's head.
 std::string position_text(RunId run, const LogPosition& position);
-// None: it is no position in this run's logs. Offsets may lie beyond a file's end.
+// Returns nullopt if the text is no position in this run's logs. Offsets may be beyond a file's end.
 std::optional<LogPosition> position_of(std::string_view text, RunId run);
 
 }  // namespace rtrain::head

@@ -1,4 +1,4 @@
-// Removing the logs of runs that ended long ago, and counting what is left.
+// Removes the logs of runs that ended long ago, and counts the rest.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -16,7 +16,7 @@ namespace {
 
 struct Logs {
     RunId run;
-    std::int64_t ended_ms_ago = -1;  // below 0: the run has not ended
+    std::int64_t ended_ms_ago = -1;  // negative: the run has not ended
     std::string job_json{};
 };
 struct Scan {

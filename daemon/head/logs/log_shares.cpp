@@ -27,11 +27,13 @@ namespace {
 namespace fs = std::filesystem;
 using storage::Descriptor;
 
-std::atomic<bool> cannot_cut = false;  // the file system frees no part of a file: the reserve alone bounds logs there
+// The file system cannot free a part of a file; then only the reserve bounds logs.
+std::atomic<bool> cannot_cut = false;
 
-constexpr const char* owner_file = "/owner";  // of a run's logs: the user's name
+constexpr const char* owner_file = "/owner";  // a file beside a run's logs with the user's name
 constexpr std::uint64_t share_part = 8, share_least = 1 << 20,
-                        kept_of_4 = 3;  // of the disk; bytes; of what is too much
+                        // share_part: of the disk; share_least: bytes; kept_of_4: quarters that are kept.
+    kept_of_4 = 3;
 
 std::uint64_t index_bytes(const std::string& log_path) {
     struct stat facts{};
@@ -43,8 +45,8 @@ bool written(const std::string& path, std::string_view bytes) {
     return file.open() && storage::write_all(file.number(), bytes) == 0;
 }
 
-// Leaves out the marks of what is gone, but for the first of each cut, which is that of its note, and the last, which
-// holds for what follows the cut.
+// Removes the marks of removed parts. Keeps the first one of each cut, which is that of its note, and the last one,
+// which holds for the text after the cut.
 class MarksLeft {
   public:
     explicit MarksLeft(const storage::LogCuts& cuts) : cuts_(cuts) {}
@@ -64,14 +66,14 @@ class MarksLeft {
 
   private:
     const storage::LogCuts& cuts_;
-    std::optional<LogTimes::Mark> last_;  // of the cut that the marks have come to, at its end
+    std::optional<LogTimes::Mark> last_;  // the last mark of the present cut
 };
 
 std::string_view bytes_of(const std::vector<LogTimes::Mark>& marks) {
     return {reinterpret_cast<const char*>(marks.data()), marks.size() * sizeof(LogTimes::Mark)};
 }
 
-// Makes the index anew. Readers open it for each part of it. One that cannot be made stays as it is.
+// Writes the index again. Readers open it for each part of it. If that fails, the old one stays.
 void cut_index(const std::string& log_path, const storage::LogCuts& cuts) {
     constexpr std::size_t marks_at_once = 4'096;
     const std::string path = log_path + ".times", aside = path + ".new";
@@ -110,7 +112,7 @@ std::uint64_t logs_of_user(const std::string& directory) {
     return std::max(static_cast<std::uint64_t>(disk.f_blocks) * disk.f_frsize / share_part, share_least);
 }
 
-// Reads what each user has: who a run's logs are of lies beside them. Logs of before have no owner.
+// Reads what each user has. A file beside a run's logs names the user; logs of older versions have none.
 void LogShares::find_owners() {
     owners_.emplace();
     std::error_code none;
@@ -132,7 +134,7 @@ void LogShares::came(const std::string& user, RunId run, std::uint64_t bytes) {
     const auto known = owner.runs.find(run);
     if (known == owner.runs.end()) {
         const std::string path = directory_ + "/" + std::to_string(run.value) + owner_file;
-        if (!written(path, user)) return;  // it is tried again with the next piece
+        if (!written(path, user)) return;  // tried again with the next piece
         owner.bytes += owner.runs[run] = logs_bytes(directory_, run);
     } else {
         known->second += bytes;
@@ -160,7 +162,7 @@ void LogShares::hold(const std::string& user) {
     }
 }
 
-// Returns what the run's logs have afterwards.
+// Cuts the logs of a run. Returns their size afterwards.
 std::uint64_t LogShares::hold_run(RunId run, std::uint64_t most) {
     const std::vector<LogFile> all = log_files(directory_, run);
     std::vector<std::uint64_t> sizes;
@@ -170,7 +172,8 @@ std::uint64_t LogShares::hold_run(RunId run, std::uint64_t most) {
         if (sizes[i] <= level) continue;
         const std::uint64_t bytes = all[i].bytes - storage::bytes_cut(all[i].cuts, 0, all[i].bytes);
         const auto scaled = static_cast<std::uint64_t>(static_cast<double>(bytes) * static_cast<double>(level) /
-                                                       static_cast<double>(sizes[i]));  // the index shrinks with it
+                                                       // The index shrinks with the log.
+                                                       static_cast<double>(sizes[i]));
         storage::LogCuts cuts = all[i].cuts;
         storage::add_cut(cuts, storage::at_line_ends(all[i].path, storage::middle_of(all[i].bytes, cuts, scaled)));
         if (cuts == all[i].cuts) continue;

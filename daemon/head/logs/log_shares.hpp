@@ -1,5 +1,5 @@
-// How much of the disk each user's logs have. A user who has more than the share loses the middle of the largest logs
-// of the largest runs: the first lines and the newest ones stay, and a note says how much is missing.
+// Bounds each user's share of the disk for logs. A user beyond the share loses the middle of the largest logs of the
+// largest runs. The first lines and the newest ones stay, and a note names the number of missing bytes.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,15 @@ namespace rtrain::head {
 // Bytes of logs that each user may have: an eighth of the file system.
 std::uint64_t logs_of_user(const std::string& directory);
 
-// Returns the bytes on disk of a run's logs and of their indexes. Parts that were cut count nothing.
+// Returns the bytes on disk of a run's logs and of their indexes. Removed parts do not count.
 std::uint64_t logs_bytes(const std::string& directory, RunId run);
 
-// For the thread that writes logs.
+// Used by the thread that writes logs.
 class LogShares {
   public:
     using ShareOfUser = std::function<std::uint64_t(const std::string& directory)>;
     LogShares(std::string directory, ShareOfUser share) : directory_(std::move(directory)), share_(std::move(share)) {}
-    // `bytes` came to a log of the user's run. The user's logs are within the share afterwards.
+    // Records that `bytes` were added to a log of the user's run. Afterwards the user's logs are within the share.
     void came(const std::string& user, RunId run, std::uint64_t bytes);
     void gone(RunId run);  // its logs were removed
     // Returns the bytes of each run whose logs changed since the last call.
@@ -32,8 +32,8 @@ class LogShares {
 
   private:
     struct Owner {
-        std::map<RunId, std::uint64_t> runs{};  // bytes of each
-        std::uint64_t bytes = 0;                // of all
+        std::map<RunId, std::uint64_t> runs{};  // bytes by run
+        std::uint64_t bytes = 0;                // sum over the runs
     };
     void find_owners();
     void hold(const std::string& user);
@@ -42,7 +42,7 @@ class LogShares {
     std::string directory_;
     ShareOfUser share_;
     std::map<RunId, std::uint64_t> changed_;
-    std::optional<std::map<std::string, Owner>> owners_;  // once they were looked for
+    std::optional<std::map<std::string, Owner>> owners_;  // nullopt before they were read
 };
 
 }  // namespace rtrain::head

@@ -1,4 +1,4 @@
-// See log_store.hpp. The index is a row of fixed records (offset, wall time); one with offset ~0 says "complete".
+// The index is a list of fixed records (offset, wall time). A record with offset ~0 means "complete".
 #include "daemon/head/logs/log_store.hpp"
 
 #include <fcntl.h>
@@ -51,7 +51,8 @@ std::uint64_t file_size_of(const std::string& path) {
 
 Status mark(const std::string& log_path, LogTimes::Mark at) {
     const std::string path = index_of(log_path);
-    const std::uint64_t whole = file_size_of(path) / sizeof at * sizeof at;  // a torn record of a crash is overwritten
+    // Overwrites an incomplete record after a crash.
+    const std::uint64_t whole = file_size_of(path) / sizeof at * sizeof at;
     return append(path, reinterpret_cast<const char*>(&at), sizeof at, whole);
 }
 
@@ -65,7 +66,7 @@ bool is_complete(const std::string& log_path) {
     return ::pread(file.number(), &last, sizeof last, at) == sizeof last && last.offset == log_complete_mark;
 }
 
-// "attempt-000002" and "rank-00000.out" back into numbers; false: some other file.
+// Parses "attempt-000002" and "rank-00000.out". Returns false for other files.
 bool parse(const fs::path& path, LogName& name) {
     const std::string directory = path.parent_path().filename(), file = path.filename();
     unsigned attempt = 0, rank = 0;
@@ -75,10 +76,10 @@ bool parse(const fs::path& path, LogName& name) {
     name.attempt = attempt;
     name.rank = rank;
     name.stream = stream;
-    return path.extension() == "." + name.stream;  // else what lies beside a log
+    return path.extension() == "." + name.stream;  // otherwise a file beside a log
 }
 
-constexpr std::uint64_t lost_most = std::uint64_t{1} << 50;  // the most bytes that a node may report as lost
+constexpr std::uint64_t lost_most = std::uint64_t{1} << 50;  // bound on the bytes that a node may report as lost
 
 }  // namespace
 
@@ -131,7 +132,7 @@ Result<std::uint64_t> LogStore::take(const Piece& piece) {
     return piece.offset + piece.bytes.size();
 }
 
-// The file gets as long as it would be with what is lost, so that offsets stay those of the node.
+// Extends the file by the lost bytes, so that offsets stay those of the node.
 Result<std::uint64_t> LogStore::take_lost(const Piece& piece, const std::string& path, std::uint64_t have) {
     if (!piece.bytes.empty() || piece.last || piece.lost > lost_most || piece.offset > lost_most)
         return Error{ErrorCode::invalid, "a piece of a log that lost its middle is not sound", ""};
@@ -177,7 +178,7 @@ void LogStore::forget(RunId run) {
 }
 
 void forget_logs(const std::string& directory, RunId run) {
-    std::error_code ignored;  // what cannot be removed now is removed with the data directory
+    std::error_code ignored;  // files that cannot be removed now are removed with the data directory
     fs::remove_all(directory + "/" + std::to_string(run.value), ignored);
 }
 
@@ -197,7 +198,7 @@ std::int64_t LogTimes::at(std::uint64_t offset) {
     return after == window_.begin() ? 0 : std::prev(after)->wall_ms;
 }
 
-// Reads the marks around `offset`: those behind the window, as a reader that goes on needs them, or else by bisection.
+// Reads the marks around `offset`: those after the window for a sequential reader, otherwise by bisection.
 void LogTimes::load(std::uint64_t offset) {
     constexpr std::size_t window_most = 256;
     const Descriptor file = opened(path_, O_RDONLY);
@@ -230,7 +231,7 @@ void LogTimes::load(std::uint64_t offset) {
     window_.resize(std::min(window_most + 1, end - std::min(begin, end)));
     window_.resize(window_.empty() ? 0 : read(window_.data(), begin, window_.size()));
     first_ = begin;
-    if (window_.empty()) return;  // nothing could be read, or it was cut meanwhile: the next question reads again
+    if (window_.empty()) return;  // unreadable, or cut meanwhile; the next query reads again
     until_ = begin + window_.size() < end ? window_.back().offset : log_complete_mark;
     if (window_.size() > window_most) window_.pop_back();
     std::erase_if(window_, [](const Mark& mark) { return mark.offset == log_complete_mark; });

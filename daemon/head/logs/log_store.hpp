@@ -1,7 +1,7 @@
-// Workers' logs on the head: <data>/logs/<run>/attempt-000002/rank-00000.out, byte for byte as on the node, beside each
-// an index of when its pieces came. Pieces say where they belong: a repeat is written once, a gap is not written at
-// all, and the answer in both cases is how far the file goes. A user's logs stay within a part of the disk: what is
-// more loses its middle (base/log_cuts.hpp), as a log does whose middle its node has dropped.
+// Workers' logs on the head: <data>/logs/<run>/attempt-000002/rank-00000.out, byte for byte as on the node, with an
+// index of the times of its pieces. A piece contains its offset: a repeat is written once, a gap is not written, and in
+// both cases the answer is the file's present size. A user's logs stay within a part of the disk. Longer ones lose
+// their middle (base/log_cuts.hpp), and so does a log whose middle was dropped on its node.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@
 
 namespace rtrain::head {
 
-inline constexpr std::uint64_t log_complete_mark = ~0ull;  // the offset of the index's mark "complete"
+inline constexpr std::uint64_t log_complete_mark = ~0ull;  // offset of the index's record "complete"
 
 struct LogName {
     RunId run;
@@ -36,15 +36,15 @@ struct LogFile {
     storage::LogCuts cuts{};
 };
 
-std::uint64_t free_bytes(const std::string& directory);  // of its file system; one that does not say is roomy
+std::uint64_t free_bytes(const std::string& directory);  // unlimited if the file system reports no size
 
-Result<std::vector<LogFile>> list_logs(const std::string& directory, RunId run);  // by attempt, rank, stream
-std::vector<LogFile> log_files(const std::string& directory, RunId run);          // none where they cannot be listed
+Result<std::vector<LogFile>> list_logs(const std::string& directory, RunId run);  // sorted by attempt, rank, stream
+std::vector<LogFile> log_files(const std::string& directory, RunId run);          // empty if they cannot be listed
 
 void forget_logs(const std::string& directory, RunId run);
-Status sync_logs(const std::string& directory);  // everything written so far is on disk; blocks: for the pool
+Status sync_logs(const std::string& directory);  // makes all written logs durable; blocks, call it on the pool
 
-// Files are read by anybody, and written by one thread at a time.
+// Any thread may read the files. One thread at a time writes them.
 class LogStore {
   public:
     using FreeBytes = std::function<std::uint64_t(const std::string& directory)>;
@@ -60,16 +60,16 @@ class LogStore {
         LogName name;
         std::uint64_t offset = 0;
         std::string bytes;
-        std::uint64_t lost = 0;  // so many bytes from `offset` on are nowhere any more; `bytes` is empty then
+        std::uint64_t lost = 0;  // number of bytes from `offset` on that the node no longer has; then `bytes` is empty
         bool last = false;
         std::int64_t wall_ms = 0;
-        std::string user{};  // whose run it is
+        std::string user{};  // the run's user
     };
     std::uint64_t size_of(const LogName& name) const;
-    Result<std::uint64_t> take(const Piece& piece);  // the file's size afterwards; full: the reserve is reached
-    // Returns whether the reserve was reached, and there has not been a quarter more than it since.
+    Result<std::uint64_t> take(const Piece& piece);  // returns the file's size afterwards; full: the reserve is reached
+    // Returns true if the reserve was reached, and the free space has not been a quarter above it since.
     bool waits_for_room();
-    bool waiting() const { return waits_; }  // as it was last seen
+    bool waiting() const { return waits_; }  // the last result of waits_for_room
     void forget(RunId run);
     std::map<RunId, std::uint64_t> changed_sizes() { return shares_.changed_sizes(); }  // see LogShares
     std::vector<LogFile> files(RunId run) const { return log_files(directory_, run); }
@@ -85,8 +85,8 @@ class LogStore {
     std::atomic<bool> waits_ = false;
 };
 
-// The index of one log: when the byte at an offset came. A rank that prints for weeks has millions of marks, so a part
-// of them is held at a time. Nothing stays open in between.
+// The index of one log, which gives the time of the byte at an offset. A rank that prints for weeks has millions of
+// marks, so only a part of them is in memory. No file stays open in between.
 class LogTimes {
   public:
     struct Mark {
@@ -95,7 +95,7 @@ class LogTimes {
     };
     explicit LogTimes(const std::string& log_path);
     std::int64_t at(std::uint64_t offset);  // 0: unknown
-    // Whether the index could not be read for another reason than that it is not there: `at` may have been wrong.
+    // True if the index could not be read for another reason than that it is missing. Then `at` may have been wrong.
     bool failed() const { return failed_; }
 
   private:
@@ -103,7 +103,7 @@ class LogTimes {
     std::string path_;
     std::vector<Mark> window_;  // from the mark `first_` on
     std::size_t first_ = 0;
-    std::uint64_t until_ = 0;  // the window tells of offsets from its first mark's up to this
+    std::uint64_t until_ = 0;  // the window covers offsets from its first mark up to this
     bool failed_ = false;
 };
 
