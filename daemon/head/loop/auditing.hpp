@@ -1,4 +1,4 @@
-// The audit row of the request that is answered just now: it goes into the transaction of what the request changes.
+// The audit row of the request that is being answered. It is written in the transaction of the request's change.
 #pragma once
 
 #include <memory>
@@ -8,10 +8,11 @@
 
 namespace rtrain::head {
 
-using AuditDraft = std::shared_ptr<std::optional<state::AuditRow>>;  // null: nothing is changed; empty: it was saved
+// Null: nothing is changed; empty: the row was saved.
+using AuditDraft = std::shared_ptr<std::optional<state::AuditRow>>;
 
-// What a request takes, or saves before it is answered, has the request's row in its transaction while one of these is
-// there. With an empty draft: what is taken beside the change itself has none.
+// While an object of this class exists, events and saves of the request have its row in their transaction. An empty
+// draft is for changes beside the request's own.
 class Auditing {
   public:
     Auditing(Intake events, const AuditDraft& draft);

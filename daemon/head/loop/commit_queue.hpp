@@ -1,5 +1,5 @@
-// What is decided and not yet durable, as batches in the order of the decisions: one at the writer, full ones behind
-// it, and the newest, which takes what is decided now. A batch becomes one transaction.
+// The decided changes that are not durable yet, as batches in the order of the decisions: one at the writer, full ones
+// behind it, and the newest one, to which new decisions are added. A batch becomes one transaction.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,12 @@ namespace rtrain::head {
 
 class CommitQueue {
   public:
-    // A batch that has so many rows to write takes no further decisions, so that who waits for its first waits for few
-    // behind it, however much comes while a commit is under way. A row costs some 5 us: a full batch is near 10 ms of
-    // writing, beside which its fsync counts little. What was decided at once, on what one message brought, stays
-    // whole.
+    // A batch with so many rows gets no further decisions, so that the wait for its first ones is short, however many
+    // come during a commit. A row takes some 5 us: a full batch takes about 10 ms of writing, beside which its fsync
+    // counts little. Decisions on one message stay in one batch.
     static constexpr std::size_t rows_at_most = 2'000;
 
-    // Adds to a batch that is closed what belongs to its decisions and lies elsewhere: numbers of news, metrics, ...
+    // Adds data to a batch that is closed: numbers of news, metrics, and other data that is stored elsewhere.
     using Collect = std::function<void(Pending&)>;
 
     Pending& newest() { return newest_; }
@@ -30,7 +29,7 @@ class CommitQueue {
         closed_.push_back(std::make_unique<Pending>(std::exchange(newest_, {})));
     }
 
-    // The next one for the writer; none: one is there, or nothing wants to be durable.
+    // Returns the next batch for the writer; null if one is being written, or if there is none to write.
     Pending* begin(const Collect& collect) {
         if (under_way_ || !wanted()) return nullptr;
         if (closed_.empty()) close(collect);
@@ -50,7 +49,7 @@ class CommitQueue {
 
     bool wanted() const { return !closed_.empty() || newest_.wanted(); }
     bool under_way() const { return under_way_ != nullptr; }
-    // The batch behind which all that was decided by now is durable; none: it is.
+    // Returns the batch after which all present decisions are durable; null if they are.
     Pending* last_decided() {
         if (!newest_.decided.empty()) return &newest_;
         return closed_.empty() ? under_way_.get() : closed_.back().get();

@@ -1,4 +1,4 @@
-// Commits of what was decided, and what waits for these. See event_loop.hpp for the picture.
+// Commits the decided changes, and runs the tasks that wait for them. See event_loop.hpp for the picture.
 #include <cstdio>
 #include <utility>
 
@@ -7,12 +7,12 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::int64_t room_again_ms = 1'000;  // so often a full disk is tried again
+constexpr std::int64_t room_again_ms = 1'000;  // interval of tries while the disk is full
 
 }  // namespace
 
-// What news meant (events, notices, metrics) and their numbers become durable together, or not at all: after a crash
-// the agent sends again exactly what was not. So nothing may wait to be decided here.
+// Closes a batch. The effects of news (events, notices, metrics) and their numbers become durable together, so that an
+// agent sends exactly the lost ones again after a crash. So no event may be undecided here.
 void EventLoop::collect(Pending& batch) {
     RTRAIN_CHECK(waiting_.empty(), "a batch is closed with undecided events");
     steps_.collect(batch);
@@ -33,7 +33,7 @@ void EventLoop::write() {
         Status status = journal_.commit(now.batch, &now.grown);
         metrics_.commit(static_cast<double>(monotonic_us() - begun_us) / 1e6);
         outcome->set_value(std::move(status));
-        loop_.post([this, number] {  // else somebody has waited for it
+        loop_.post([this, number] {  // otherwise another function has waited for it
             if (queue_.under_way() && commits_ == number && outcome_.valid()) committed(outcome_.get());
         });
     });
@@ -47,12 +47,13 @@ void EventLoop::committed(const Status& status) {
     no_room_->reset();
     steps_.saved(*done);
     hand_over(std::move(*done));
-    if (!waiting_.empty() || queue_.wanted()) decide_and_commit();  // the disk does not wait for what is performed
+    // The next commit starts before effects are performed.
+    if (!waiting_.empty() || queue_.wanted()) decide_and_commit();
     perform_some();
 }
 
-// What was decided stays in its order and is tried again; nothing of it is performed before it is written. Who asked
-// for a change is told so (requests/timed.cpp, Unanswered); who only asked what is, gets the answer.
+// Waits for disk space. Decided changes stay in order and are written again later; none is performed before. Requests
+// for changes get an error (requests/timed.cpp, Unanswered); queries get their answers.
 void EventLoop::wait_for_room(const Error& why) {
     if (!*no_room_)
         std::fprintf(stderr, "rtrain head: %s; no change is taken until there is room\n", why.message.c_str());
@@ -77,7 +78,7 @@ void EventLoop::once_durable(std::function<void()> task) {
 void EventLoop::once_written(Task task) {
     if (*no_room_) return task();
     queue_.newest().once_durable.push_back(std::move(task));
-    queue_.newest().then.emplace_back([] {});  // a commit now
+    queue_.newest().then.emplace_back([] {});  // causes a commit now
     post_decide();
 }
 

@@ -1,4 +1,4 @@
-// What has come is decided, in order, and its commit begins. See event_loop.hpp for the picture.
+// Decides the waiting events in order, and starts their commit. See event_loop.hpp for the picture.
 #include <algorithm>
 #include <utility>
 
@@ -7,10 +7,9 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::int64_t wake_pause_ms = 5;  // a wake that did not move its own time comes no oftener
+constexpr std::int64_t wake_pause_ms = 5;  // minimum interval of wakes that did not move their own time
 
-// A debug build holds the state, and what is derived from it, against a recount after every event: it looks at
-// everything.
+// Compares the state and the index with a recount after every event, in a debug build.
 void recount([[maybe_unused]] const Cluster& cluster) {
 #ifndef NDEBUG
     const auto broken = invariants(cluster);
@@ -28,7 +27,7 @@ void EventLoop::decide_and_commit() {
     begin_commit();
 }
 
-// What has come by now is decided in order.
+// Decides the waiting events in order.
 void EventLoop::decide_waiting() {
     if (waiting_.empty()) return;
     std::vector<Waiting> inputs = std::exchange(waiting_, {});
@@ -52,15 +51,15 @@ void EventLoop::decide_waiting() {
     wake();
 }
 
-// Adds the audit row to the transaction of the change: the newest batch takes both at once. A refused event
-// changed nothing and has no row.
+// Adds the audit row to the transaction of the change, which is in the newest batch. A refused event changed nothing
+// and has no row.
 void EventLoop::add_audit(std::optional<state::AuditRow> row, const Decision& decision) {
     if (!row || decision.refused) return;
     if (decision.created) row->run = run_id_text(cluster_.meta.cluster_id, *decision.created);
     queue_.newest().add(std::move(row));
 }
 
-// An overdue timer stays as it is: otherwise a quick sequence of events would postpone it for ever.
+// Sets the timer. An overdue one is not moved, since a quick sequence of events would postpone it for ever.
 void EventLoop::wake() {
     const auto due = next_wake(cluster_);
     if (due && wake_timer_ && overdue_ && *due <= clock_.now()) return;

@@ -1,5 +1,5 @@
-// What is durable is performed, in order and in slices: orders to nodes, then answers. See event_loop.hpp for the
-// picture.
+// Performs the effects of durable changes, in order and in slices: orders to nodes, then answers. See event_loop.hpp
+// for the picture.
 #include <memory>
 #include <utility>
 
@@ -8,8 +8,7 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::int64_t slice_us =
-    1'000;  // what is durable is performed for so long, before the loop goes on with other tasks
+constexpr std::int64_t slice_us = 1'000;  // duration of a slice, in us, before the loop runs other tasks
 
 }  // namespace
 

@@ -1,9 +1,9 @@
 // The loop around the core, in the order in which it happens:
 //   take (events.cpp) ─► decide each (decide.cpp) ─► one commit (commits.cpp) ─► perform, answer (effects.cpp)
-// Only `decide_and_commit` changes the cluster. It follows right behind the task that took an event, and goes on while
-// a commit is under way: what it decides meanwhile shares the next. What is durable is performed in slices, so that no
-// decision waits for a long one. Nothing is performed or answered before its record is durable; when a commit fails,
-// nothing is performed at all and the process ends.
+// Only `decide_and_commit` changes the cluster. It runs right after the task that took an event, also while a commit is
+// under way: its decisions then share the next commit. The effects of durable changes are performed in slices, so that
+// no decision waits for a long one. No effect is performed and no answer is sent before its record is durable. When a
+// commit fails, none is performed, and the process ends.
 #pragma once
 
 #include <deque>
@@ -30,65 +30,69 @@ class EventLoop {
     using Answer = Intake::Answer;
     using Task = std::function<void()>;
 
-    // What the other parts of the head do at each step of a batch. Named in the order of the steps.
+    // The functions that other parts of the head run for each batch, in the order of the steps.
     struct Steps {
-        // Events were decided; at once. What people look up follows the cluster: two requests never find one name free.
+        // Runs right after the decisions, so that lookups agree with the cluster: two requests never find the same name
+        // free.
         std::function<void(const Decisions&)> decided;
-        // What carries effects out, to be called once they are durable.
+        // Returns the tasks that perform the effects, to be called once the changes are durable.
         std::function<std::vector<Task>(const std::vector<Effect>&)> orders;
-        // Rows that lie elsewhere and go with the newest batch.
+        // Returns the number of rows outside of the queue that belong to the newest batch.
         std::function<std::size_t()> rows_elsewhere;
-        // Adds them: what news meant (events, notices, metrics) and their numbers become durable together.
+        // Adds these rows: the effects of news (events, notices, metrics) and their numbers, which become durable
+        // together.
         std::function<void(Pending&)> collect;
-        // The batch is on disk, and nothing of it was performed.
+        // Runs when the batch is durable, before its effects.
         std::function<void(const Pending&)> saved;
-        // The orders of these decisions are out: what ends or goes with a run.
+        // Runs after the orders of these decisions, for the ends of runs.
         std::function<void(const Decisions&)> performed;
-        // News that are durable by now are acknowledged.
+        // Acknowledges the news that are durable.
         Task acknowledge;
     };
 
     EventLoop(net::Loop& loop, state::SqliteJournal& journal, const Clock& clock, metrics::Metrics& metrics);
     void connect(Steps steps) { steps_ = std::move(steps); }                     // before the first event
     void name_cluster(const std::string& id) { cluster_.meta.cluster_id = id; }  // before the first event
-    const Cluster& cluster() const { return cluster_; }                          // changed by decisions alone
+    const Cluster& cluster() const { return cluster_; }                          // only decisions change it
 
-    // ---- events.cpp: the way in
-    void take(Event event, Answer answer = {});  // `answer` is called when the event is durable and its effects are out
+    // ---- events.cpp: new events
+    // `answer` is called when the event is durable and its effects are performed.
+    void take(Event event, Answer answer = {});
     void save(Aside aside);
     void note(state::Notice notice) { queue_.newest().add(std::move(notice)); }
-    void decide_when_full();   // news came that may wait, but not too many of them
-    void later_acknowledge();  // what came becomes durable with its news' numbers, and is acknowledged, grouped
-    // ---- commits.cpp: what waits for the disk
-    // An answer about the records waits until they are durable: runs `task` then; at once when they are, or when there
-    // is no room for them.
+    void decide_when_full();   // news arrived that may wait, up to a bound
+    void later_acknowledge();  // makes news durable with their numbers, in groups, and acknowledges them
+    // ---- commits.cpp: tasks that wait for the disk
+    // Runs `task`, an answer about the records, once they are durable. Runs it at once if they are, or while the disk
+    // is full.
     void once_durable(Task task);
-    // Runs `task` once all that came is on disk, undecided events and rows without a turn too; at once while there is
-    // no room for it.
+    // Runs `task` once all that has arrived is durable, including undecided events. Runs it at once while the disk is
+    // full.
     void once_written(Task task);
     bool all_durable() { return queue_.last_decided() == nullptr; }
-    bool ended_for_good(const Run& run) const;  // it is terminal, and on disk
-    // Blocks the loop until what came is on disk: for the end of the head, and tests. An exception in here ends the
-    // head, whoever asks: it would leave half of what was decided undone.
+    bool ended_for_good(const Run& run) const;  // it is terminal, and durable
+    // Blocks the loop until all that has arrived is durable. For the end of the head, and for tests. An exception
+    // inside ends the head, since decisions would be only partly performed.
     void settle() noexcept;
-    void behind_commits(Task work) { writer_.add(std::move(work)); }  // on their thread, in order
+    void behind_commits(Task work) { writer_.add(std::move(work)); }  // on the writer's thread, in order
     void fail(Error error);                                           // fatal: stops the loop
-    Status finish();  // after the loop has ended: makes durable what came; an Error: why the head ended
+    Status finish();  // after the loop's end: makes the rest durable; an Error is the reason for which the head ended
     using Why = Durability::Why;
     Why failure() const { return failure_; }  // why it ends
-    // The disk of the records is full. What was decided is written once there is room; no change is taken until then.
+    // Why the disk of the records is full. Decided changes are written once there is space; no new change is accepted
+    // until then.
     Why no_room() const { return no_room_; }
 
   private:
     friend class Auditing;
-    // The row of the request that is answered just now (auditing.hpp). The first event that it takes has the row with
-    // it, or the first thing that it saves and answers once that is done.
+    // The row of the request that is being answered (auditing.hpp). It is saved with the request's first event, or with
+    // the first data that it saves before its answer.
     std::optional<state::AuditRow>* auditing_ = nullptr;
 
     struct Waiting {
         Event event;
         Answer answer;
-        std::int64_t came_us = 0;  // monotonic: when it was handed to the loop
+        std::int64_t came_us = 0;  // monotonic time of its arrival
         std::optional<state::AuditRow> audit{};
     };
     std::optional<state::AuditRow> taken_audit();
@@ -102,14 +106,15 @@ class EventLoop {
 
     bool full() const { return queue_.full(steps_.rows_elsewhere()); }
     void collect(Pending& batch);
-    void begin_commit();                   // of the oldest batch, unless one is under way
+    void begin_commit();                   // commits the oldest batch, unless a commit is under way
     void write();                          // the batch that is under way
-    void committed(const Status& status);  // that was under way: performs, answers, goes on
+    void committed(const Status& status);  // performs, answers and continues after the commit
     void wait_for_room(const Error& why);
-    void give_up_waiting();  // who waits for what will never be durable gets the reason
+    void give_up_waiting();  // gives the reason to all tasks that wait for changes that will never be durable
 
-    void hand_over(Pending durable);  // what it asks for is queued, in order
-    void perform_some();              // of the queue, for a slice of time; the rest behind what has come since
+    void hand_over(Pending durable);  // queues its effects and answers, in order
+    // Performs queued tasks for a slice of time; the rest runs after newer tasks of the loop.
+    void perform_some();
 
     net::Loop& loop_;
     state::SqliteJournal& journal_;
@@ -119,15 +124,15 @@ class EventLoop {
     Steps steps_;
     std::vector<Waiting> waiting_;
     CommitQueue queue_;         // decided, not yet durable
-    std::deque<Task> durable_;  // to be performed
+    std::deque<Task> durable_;  // effects and answers to perform
     std::future<Status> outcome_;
     std::optional<net::Loop::TimerId> wake_timer_;
-    bool overdue_ = false;  // `wake_timer_` is for what was due when it was set
+    bool overdue_ = false;  // `wake_timer_` is for a time that had passed when it was set
     std::uint64_t commits_ = 0;
     bool decide_posted_ = false, perform_posted_ = false, acknowledging_ = false;
     const std::shared_ptr<std::optional<Error>> failure_ = std::make_shared<std::optional<Error>>();
     const std::shared_ptr<std::optional<Error>> no_room_ = std::make_shared<std::optional<Error>>();
-    net::WorkThread writer_{net::ThreadPriority::behind_loop};  // last: it ends before what it writes from
+    net::WorkThread writer_{net::ThreadPriority::behind_loop};  // last: it must end before the members that it uses
 };
 
 }  // namespace rtrain::head

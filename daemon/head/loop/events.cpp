@@ -1,4 +1,4 @@
-// The way in: events, what is saved beside them, and the decisions that they cause. See event_loop.hpp for the picture.
+// Accepts events and the data saved beside them, and starts decisions. See event_loop.hpp for the picture.
 #include <utility>
 
 #include "daemon/head/loop/auditing.hpp"
@@ -8,7 +8,7 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::int64_t acknowledge_pause_ms = 50;  // news that come within this share one write
+constexpr std::int64_t acknowledge_pause_ms = 50;  // news within this time share one write
 
 }  // namespace
 
@@ -27,7 +27,7 @@ void EventLoop::save(Aside aside) {
     Pending& next = queue_.newest();
     for (const auto& [key, value] : aside.settings) next.batch.settings[key] = value;
     for (const state::TokenRow& token : aside.tokens) next.batch.tokens.push_back(token);
-    if (aside.done) next.add(taken_audit());  // else it goes with an event, whose row that is
+    if (aside.done) next.add(taken_audit());  // otherwise it belongs to an event, which has the row
     next.rows += aside.settings.size() + aside.tokens.size();
     next.asides.push_back(std::move(aside));
     post_decide();
@@ -54,7 +54,7 @@ void EventLoop::later_acknowledge() {
 void EventLoop::acknowledge() {
     acknowledging_ = false;
     queue_.newest().then.emplace_back([this] { steps_.acknowledge(); });
-    decide_and_commit();  // what is acknowledged must have been decided
+    decide_and_commit();  // acknowledged news must have been decided
 }
 
 // ---- auditing.hpp

@@ -10,8 +10,8 @@ namespace rtrain::head {
 namespace {
 
 constexpr std::int64_t pause_ms = 30;           // news within this time are written together
-constexpr std::int64_t watch_ms = 500;          // so long a revoked token's stream goes on at most
-constexpr std::int64_t keep_alive_ms = 20'000;  // a comment, so that no proxy takes silence for death
+constexpr std::int64_t watch_ms = 500;          // bound on the time for which a revoked token's stream continues
+constexpr std::int64_t keep_alive_ms = 20'000;  // interval of comments, so that proxies do not close a silent stream
 
 }  // namespace
 
@@ -40,7 +40,7 @@ void Feeds::watch() {
     watching_ = !followers_.empty();
     if (!watching_) return;
     for (const auto& follower : followers_)
-        if (!follower->gone && !follower->permitted()) poke();  // the pump is not asked any more: the stream ends
+        if (!follower->gone && !follower->permitted()) poke();  // its pump is not called any more: the stream ends
     background_.after(watch_ms, [this] { watch(); });
 }
 
@@ -74,7 +74,7 @@ bool Feeds::pump_or_drop(Follower& follower) {
     if (permitted && !follower.gone && !follower.ended) {
         const Pumped pumped = guarded_pump(follower);
         if (pumped == Pumped::again) follower.due = true;
-        if (pumped == Pumped::ended && !follower.gone) {  // what waits may still have to be cut
+        if (pumped == Pumped::ended && !follower.gone) {  // its unread data may still have to be dropped
             follower.ended = true;
             follower.stream->close();
         }
@@ -84,7 +84,7 @@ bool Feeds::pump_or_drop(Follower& follower) {
     return false;
 }
 
-// What cannot be read ends this stream; its reader may come back and go on where it was.
+// Pumps. An exception ends only this stream, which its reader may resume.
 Feeds::Pumped Feeds::guarded_pump(Follower& follower) {
     try {
         return follower.pump(*follower.stream);

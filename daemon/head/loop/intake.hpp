@@ -1,5 +1,4 @@
-// The way into the event loop: a place to put events, and what is saved beside them. Whoever is given one can do
-// nothing else with the loop.
+// A view of the event loop that accepts events and data saved beside them. It has no other access to the loop.
 #pragma once
 
 #include <functional>
@@ -13,13 +12,14 @@ class EventLoop;
 class Intake {
   public:
     using Answer = std::function<void(const Decision&)>;
-    Intake(EventLoop& loop) : loop_(&loop) {}  // implicit: it is a part of what the loop is
+    Intake(EventLoop& loop) : loop_(&loop) {}  // implicit, since it is a view of the loop
 
-    void take(Event event, Answer answer = {}) const;  // `answer`: the event is durable, and its effects are out
+    // `answer` is called when the event is durable and its effects are performed.
+    void take(Event event, Answer answer = {}) const;
     void save(Aside aside) const;
     void note(state::Notice notice) const;
-    void decide_when_full() const;   // news came that may wait, but not too many of them
-    void later_acknowledge() const;  // what came becomes durable with its news' numbers, and is acknowledged, grouped
+    void decide_when_full() const;   // news arrived that may wait, up to a bound
+    void later_acknowledge() const;  // makes news durable with their numbers, in groups, and acknowledges them
 
   private:
     friend class Auditing;

@@ -1,4 +1,4 @@
-// What is decided and not yet durable: decisions that share one commit, and what waits for it.
+// A batch: decisions that share one commit, and the tasks that wait for it.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace rtrain::head {
 
-// What lies beside the records and comes often: durable with the next commit, and only then `done`.
+// Frequent data beside the records. It is durable with the next commit, and then `done` is called.
 struct Aside {
     std::vector<state::TokenRow> tokens;
     std::map<std::string, std::string> settings;
@@ -22,21 +22,21 @@ struct Aside {
 struct Pending {
     struct Decided {
         Decisions decisions;
-        std::vector<std::function<void()>> orders;                  // made of the state as it was decided
+        std::vector<std::function<void()>> orders;                  // made from the state at the decision
         std::vector<std::function<void(const Decision&)>> answers;  // one per decision, or none
     };
     std::vector<Decided> decided;
     std::vector<Aside> asides;
-    std::vector<std::function<void()>> once_durable;  // answers that depend on it
-    std::vector<std::function<void()>> then;          // when all of it is durable and performed
+    std::vector<std::function<void()>> once_durable;  // answers that depend on the batch
+    std::vector<std::function<void()>> then;          // run when the whole batch is durable and performed
     state::Batch batch;
-    state::RowBytes grown;  // once it is on disk: by how much it made the rows more
-    std::size_t rows = 0;   // to be written, as far as they are in the batch by now
-    // The number of a node's news that the batch's decisions go up to, beside the setting that it becomes.
+    state::RowBytes grown;  // growth of the rows, applied once the batch is durable
+    std::size_t rows = 0;   // number of rows to write, as far as they are in the batch
+    // The highest number of a node's news in the batch's decisions, and its installation.
     struct NewsNumber {
         std::uint64_t number = 0, installation = 0;
     };
-    std::map<std::string, NewsNumber> news;  // by node: the highest that came
+    std::map<std::string, NewsNumber> news;  // by node: the highest number that arrived
     std::set<std::string> revoked;           // serials of certificates
 
     void add(Decided fresh) {
@@ -56,12 +56,13 @@ struct Pending {
         ++rows;
         batch.audit.push_back(std::move(*row));
     }
-    bool wanted() const { return !decided.empty() || !asides.empty() || !then.empty(); }  // a commit now, not by and by
+    // Needs a commit now, not at the next occasion.
+    bool wanted() const { return !decided.empty() || !asides.empty() || !then.empty(); }
     bool writes() const {
         return !batch.entries.empty() || !batch.notices.empty() || !batch.metrics.empty() || !batch.settings.empty() ||
                !batch.tokens.empty() || !batch.audit.empty();
     }
-    bool about(RunId run) const {  // does it change this run?
+    bool about(RunId run) const {  // returns true if it changes this run
         for (const Decided& group : decided)
             for (const Decision& decision : group.decisions.by_event)
                 for (const Record& record : decision.save)

@@ -10,7 +10,7 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::size_t records_most = 20'000;  // that wait for the planner's thread
+constexpr std::size_t records_most = 20'000;  // bound on the records that wait for the planner's thread
 
 Error too_many(const std::string& whose, std::size_t count) {
     return {ErrorCode::unreachable,
@@ -18,15 +18,15 @@ Error too_many(const std::string& whose, std::size_t count) {
             "ask again in some seconds; rtrain submit needs none"};
 }
 
-// What nobody asks a plan about is left out of the copy: it would be most of its bytes.
+// Removes the texts that no plan needs. They would be most of the copy's bytes.
 Run without_texts(Run run) {
     run.job_json.clear();
     run.warnings.clear();
     return run;
 }
 
-// Runs that have ended take no room. Those that a question names come with it. A run's record comes before those of its
-// attempts.
+// Updates the copy. Ended runs take no room, so they are removed; those that a query names are passed with it. A run's
+// record comes before those of its attempts.
 void follow(Cluster& copy, const std::vector<Record>& records) {
     for (const Record& record : records) {
         const Attempt* attempt = std::get_if<Attempt>(&record);
@@ -126,7 +126,7 @@ void Planner::drop_copy_later() {
 
 void Planner::drop_copy() {
     since_.clear();
-    thread_.add([copy = std::exchange(copy_, nullptr)] {});  // its end takes a while, too
+    thread_.add([copy = std::exchange(copy_, nullptr)] {});  // freeing it takes a while, too
 }
 
 void Planner::begin_copy() {
@@ -152,7 +152,7 @@ void Planner::copy_some() {
     begin_next();
 }
 
-// The records until now go with the question, or with the one before it: the thread applies them in order.
+// Passes the query on with the records so far. The thread applies them in order.
 void Planner::hand_over(const std::shared_ptr<Question>& question) {
     working_ = true;
     for (const After& after : question->after)

@@ -1,13 +1,13 @@
-// "What if I submitted this?", and "why does it wait?", answered beside the loop. A plan decides and explains on a copy
-// of the cluster, which for thousands of waiting runs takes some tenths of a second: the loop would stand still for so
-// long.
+// Answers "what if this were submitted?" and "why does it wait?" on another thread. A plan decides and explains on a
+// copy of the cluster. For thousands of waiting runs that takes some tenths of a second, for which the loop would stand
+// still.
 //
-//   first question ─► the loop copies what counts, in slices ─┐
-//   each decision ─► its records, until the next question ────┴─► the planner's thread: apply them, look ─► the loop
+//  first query ─► the loop copies the needed records, in slices ─┐
+//  each decision ─► its records, until the next query ───────────┴─► the planner's thread: apply them, plan
 //
-// The records of a decision are what `decide` changed, so the copy is the cluster as it was at the question, although
-// the cluster goes on while it is copied: what was copied late is newer, and the same records make it so once more. The
-// copy stays for a minute behind the last question. One question is worked on at a time; users alternate.
+// The records of a decision are the changes of `decide`. So the copy equals the cluster at the query, although the
+// cluster changes while it is copied: records that were copied late are newer, and applying the same records again
+// gives the same result. The copy is kept for a minute after the last query. One query runs at a time; users alternate.
 #pragma once
 
 #include <atomic>
@@ -26,10 +26,10 @@
 namespace rtrain::head {
 
 struct PlannerLimits {
-    std::int64_t slice_us = 2'000;      // the loop copies for so long, before it goes on with other tasks
-    std::int64_t deadline_ms = 15'000;  // of a question, with its wait behind others
-    std::int64_t kept_ms = 60'000;      // the copy, behind the last question
-    std::size_t questions = 32;         // at a time
+    std::int64_t slice_us = 2'000;      // duration of a copying slice, before the loop runs other tasks
+    std::int64_t deadline_ms = 15'000;  // time limit of a query, including its wait
+    std::int64_t kept_ms = 60'000;      // how long the copy is kept after the last query
+    std::size_t questions = 32;         // bound on waiting queries
     std::size_t questions_of_user = 8;
 };
 
@@ -37,7 +37,7 @@ class Planner {
   public:
     using Then = std::function<void(Result<Plan>)>;
     using Work =
-        std::function<void(Cluster& copy)>;  // it has no runs that have ended; it is as before when this returns
+        std::function<void(Cluster& copy)>;  // the copy has no ended runs; the function must leave it unchanged
     using Done = std::function<void(const Status&)>;
     Planner(const Cluster& cluster, net::Background background, PlannerLimits limits = {});
     ~Planner();
@@ -48,7 +48,7 @@ class Planner {
     void plan(Time now, RunSubmitted event, Then then);
     // Runs `work` on the planner's thread, and calls `done` on the loop, once. Done with an error, work may still run.
     void look(const std::string& user, Work work, Done done, const std::vector<After>& after = {});
-    void saw(const Decisions& decisions);  // each one, when it has been decided
+    void saw(const Decisions& decisions);  // called for each decision
     bool keeps_copy() const { return copy_ != nullptr; }
 
   private:
@@ -56,15 +56,15 @@ class Planner {
         std::string user;
         Work work;
         Done done;
-        std::vector<After> after;          // what it asks about may have ended; the copy has it then for this question
-        std::vector<Record> predecessors;  // those that have
+        std::vector<After> after;          // runs that the query depends on; ended ones are in the copy for this query
+        std::vector<Record> predecessors;  // the records of the ended ones
         std::atomic<bool> over = false;    // it was answered
     };
     using Questions = std::deque<std::shared_ptr<Question>>;
     using Records = std::vector<Record>;
     void begin_copy();
     void copy_some();
-    void begin_next();  // question, unless one is being worked on
+    void begin_next();  // starts the next query, unless one runs
     void hand_over(const std::shared_ptr<Question>& question);
     void answer(const std::shared_ptr<Question>& question, const Status& looked);
     void drop_copy();
@@ -73,18 +73,18 @@ class Planner {
     const Cluster& cluster_;
     const net::Background background_;
     const PlannerLimits limits_;
-    std::shared_ptr<Cluster> copy_;  // of the loop while it is copied to, and then of the planner's thread alone
+    std::shared_ptr<Cluster> copy_;  // belongs to the loop while it is filled, and then to the planner's thread alone
     bool copying_ = false;
-    RunId next_run_{};                          // to be copied
-    Records since_;                             // that the copy has not yet
+    RunId next_run_{};                          // next run to copy
+    Records since_;                             // records that the copy lacks
     std::map<std::string, Questions> waiting_;  // by user
-    std::string last_user_;                     // whose question was handed over last
+    std::string last_user_;                     // user of the last started query
     bool working_ = false;
-    std::size_t asked_ = 0;  // not answered yet
+    std::size_t asked_ = 0;  // unanswered queries
     std::map<std::string, std::size_t> asked_by_;
     std::int64_t last_asked_us_ = 0;
-    bool drop_is_due_ = false;                                  // a timer runs
-    net::WorkThread thread_{net::ThreadPriority::behind_loop};  // last: it ends before what it works on
+    bool drop_is_due_ = false;                                  // a timer is set
+    net::WorkThread thread_{net::ThreadPriority::behind_loop};  // last: it must end before the members that it uses
 };
 
 }  // namespace rtrain::head

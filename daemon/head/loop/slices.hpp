@@ -1,4 +1,4 @@
-// Work that looks at many records, on the loop, without holding it up.
+// Work over many records on the loop, without blocking it.
 #pragma once
 
 #include <functional>
@@ -7,8 +7,8 @@
 
 namespace rtrain::head {
 
-// Calls `step` until it returns false: at once, and after each 2 ms behind what else has come to the loop. The records
-// may change in between. A step is a small part of a slice: one run, one node.
+// Calls `step` until it returns false: at once, then in slices of 2 ms between the loop's other tasks. The records may
+// change in between. A step is a small part of a slice: one run, one node.
 void in_slices(net::Background background, std::function<bool()> step);
 
 }  // namespace rtrain::head
