@@ -1,4 +1,4 @@
-// The files of the page (daemon/dashboard), compressed, in the binary. A build without node has none.
+// The files of the page (daemon/dashboard), compressed, in the binary. A build without node contains none.
 #pragma once
 
 #include <span>
@@ -9,7 +9,7 @@ namespace rtrain::head {
 struct PageFile {
     std::string_view path;  // "/", "/assets/index-D4s.js"
     std::string_view content_type;
-    std::string_view etag;  // of its bytes, with quotation marks
+    std::string_view etag;  // the bytes' ETag, in quotation marks
     std::string_view gzip;
 };
 

@@ -1,4 +1,4 @@
-// The files of the page in a build without node: none. See page_files.hpp.
+// The files of the page in a build without node: none.
 #include "daemon/head/page/page_files.hpp"
 
 namespace rtrain::head {
