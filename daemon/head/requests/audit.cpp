@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t text_at_most = 300;
 
-// Text from a request as one line of ASCII, cut at 300 characters.
+// Converts text from a request to one line of ASCII, cut at 300 characters.
 std::string plain(std::string text) {
     if (text.size() > text_at_most) text.resize(text_at_most);
     for (char& c : text)
@@ -20,7 +20,7 @@ std::string plain(std::string text) {
     return text;
 }
 
-// Only a route that knows dry_run changes nothing when it is asked for.
+// Returns true for a dry run. Only a route with the parameter dry_run changes nothing then.
 bool tries_only(const Exchange& exchange, const Route& route) {
     return exchange.asked("dry_run") && (" " + std::string(route.query) + " ").find(" dry_run ") != std::string::npos;
 }
@@ -32,8 +32,8 @@ std::optional<RunId> run_of(const Exchange& exchange) {
     return id ? std::optional(*id) : std::nullopt;
 }
 
-// Files that agents write for their attempts, and values that a run's processes or its user leave there (any number
-// of them), have no row.
+// Returns true if the request needs a row. Files that agents write for their attempts, and values of a run's processes
+// or its user (any number of them), need none.
 bool changes(const Exchange& exchange, const Route& route, const std::optional<RunId>& run) {
     const std::string_view method = route.method, pattern = route.pattern;
     if (method == "GET" || method == "HEAD" || pattern == "/v1/plan" || tries_only(exchange, route)) return false;
@@ -42,7 +42,7 @@ bool changes(const Exchange& exchange, const Route& route, const std::optional<R
     return !value || (run && exchange.view.cluster.runs.at(*run).user != exchange.caller.user);
 }
 
-// The id of a run's token, which the caller does not carry.
+// Returns the id of a run's token, which the caller object lacks.
 std::string run_token_of(const net::Request& request) {
     constexpr std::string_view bearer = "Bearer ";
     const std::string header = request.header("authorization");
@@ -51,7 +51,7 @@ std::string run_token_of(const net::Request& request) {
     return token && token->id.starts_with("run-") ? token->id : "";
 }
 
-// The path and its query without blanks: what stands behind a blank is the head's own word (audit_detail).
+// Returns the path and its query without blanks, since text after a blank is the head's own (audit_detail).
 std::string target_of(const Exchange& exchange) {
     std::string text = exchange.request.path;
     for (const auto& [name, value] : exchange.request.query)
@@ -61,7 +61,7 @@ std::string target_of(const Exchange& exchange) {
     return out;
 }
 
-// A change of files alone: its row becomes durable, and then it is answered.
+// The responder of a request that changes files alone. Its row becomes durable, and then the answer is sent.
 class Audited : public net::Responder {
   public:
     Audited(Intake events, std::shared_ptr<net::Responder> inner, AuditDraft draft)

@@ -1,4 +1,4 @@
-// One request of the API on its way: who asks, what it reads, where it puts events, and how it is answered.
+// One request of the API: its caller, the parts that its handler uses, and its answer.
 #pragma once
 
 #include <functional>
@@ -17,39 +17,41 @@
 namespace rtrain::head {
 
 struct Exchange {
-    const View& view;            // what answers are made of
-    Intake events;               // where changes are put
+    const View& view;            // the data for answers
+    Intake events;               // accepts changes
     Durability durability;       // for answers that wait for the disk
     net::Background background;  // for work on the pool
     net::Request request;
     std::shared_ptr<net::Responder> responder;
     Caller caller{};
-    std::function<bool()> permitted{};               // as long as the caller's token opens; safe from any thread
-    std::map<std::string, std::string> variables{};  // {run}, {node}, {sha256}, {path}, {id}
+    std::function<bool()> permitted{};               // true while the caller's token is valid; thread-safe
+    std::map<std::string, std::string> variables{};  // values of {run}, {node}, {sha256}, {path}, {id}
     AuditDraft audit{};
     std::string query(const std::string& name, const std::string& otherwise = "") const;
-    bool asked(const std::string& name) const;  // ?follow=true, =1, or just ?follow
+    bool asked(const std::string& name) const;  // true for ?follow=true, =1, or just ?follow
 };
 
-// Answers. `body` is JSON text.
+// Sends an answer. `body` is JSON text.
 void reply(Exchange& exchange, int status, std::string body);
 void refuse(Exchange& exchange, const Error& error);
 void refuse(Exchange& exchange, const Error& error, const Problems& problems);
 net::Response refusal(const Error& error);
-// 401 where no token opens anything: none was shown, or it is unknown, revoked, expired or used up. Whoever is known
-// and may not is answered with 403.
+// Returns the 401 for a request without a valid token: none was sent, or it is unknown, revoked, expired or used up. A
+// known caller without the right gets 403.
 net::Response refusal_of_stranger(const Error& error);
-void refuse_for_now(Exchange& exchange, const Error& error, std::int64_t seconds);  // 429: ask again after that time
-void drop_body(const Exchange& exchange);  // a streamed body that nobody wants; on the pool
+// 429: repeat the request after that time.
+void refuse_for_now(Exchange& exchange, const Error& error, std::int64_t seconds);
+void drop_body(const Exchange& exchange);  // drops a streamed body, on the pool
 int http_status(const Error& error);
 const char* code_text(ErrorCode code);
 std::string error_body(const Error& error, const Problems& problems);
 
-// Runs what answers a request. What it throws is answered with 500 and told on standard error, and the head goes on: at
-// that point nothing has been decided. What it handed over to be decided is decided all the same, outside of this.
+// Runs the function that answers a request. An exception is answered with 500 and logged, and the head continues, since
+// nothing has been decided at that point. Events that the function has passed on are still decided.
 void guarded(Exchange& exchange, const std::function<void()>& answer);
-// Runs `work`, which gives a Result, on the pool, and `then(exchange, result)` on the loop; neither ends the head. Work
-// that waits for a storage is `on_pool_at` its place: where that hangs, the work of other places goes on.
+// Runs `work`, which returns a Result, on the pool, and `then(exchange, result)` on the loop. An exception of either
+// does not end the head. Work that waits for a storage runs `on_pool_at` its place, so that a hanging storage does not
+// block work of other places.
 template <class Work, class Then>
 void on_pool_at(const std::string& place, const Exchange& exchange, Work work, Then then) {
     exchange.background.offload_at(
@@ -63,9 +65,11 @@ void on_pool(const Exchange& exchange, Work work, Then then) {
     on_pool_at("", exchange, std::move(work), std::move(then));
 }
 
-// The place on the pool where long answers of a user are read from the database: a user waits for his own only.
+// Returns the place on the pool where a user's long answers are read from the database, so that a user waits only for
+// own answers.
 std::string reading_place(const Caller& caller);
-// Reads on the pool what may be long, and calls `then(exchange, value)` on the loop; what cannot be read is refused.
+// Reads a possibly long value on the pool, and calls `then(exchange, value)` on the loop. A read error is sent as the
+// answer.
 template <class Work, class Then>
 void read_on_pool(Exchange& exchange, Work work, Then then) {
     on_pool_at(

@@ -19,8 +19,8 @@ Attempt attempt_for(const Caller& caller, const Run& run, const Attempt& attempt
     return seen;
 }
 
-// Returns an event as JSON. Only admins are shown a job's words in an event of a removed run: nobody knows whose run it
-// was.
+// Returns an event as JSON. Only admins see a job's texts in an event of a removed run, since the run's user is
+// unknown.
 json event_for(const View& view, const Caller& caller, const state::EventRow& row) {
     json out = event_json(view, row);
     if (!row.about_run || is_admin(caller)) return out;

@@ -1,5 +1,5 @@
-// What a job's processes print, where it stands within causes, reasons and events: the last words of a rank, the last
-// lines of a setup. The run's user and admins read it; to everybody else it is "(hidden)".
+// The output of a job's processes within causes, reasons and events: the last lines of a rank or of a setup. The run's
+// user and admins see it; others see "(hidden)".
 #pragma once
 
 #include <string>
@@ -10,17 +10,17 @@
 
 namespace rtrain::head {
 
-// Returns whether this person may read what the run prints.
+// Returns true if this person may read the run's output.
 bool reads_job_words(const Caller& caller, const Run& run);
 
-// What of them this person is shown.
+// Returns the part of these texts that this person sees.
 JobWords words_for(const Caller& caller, const Run& run);
 
 // Returns the attempt as far as `caller` may read it.
 Attempt attempt_for(const Caller& caller, const Run& run, const Attempt& attempt);
 
-// What event_json gives, as far as `caller` may read it. The line of an event is kept as text: behind its first bracket
-// or line end a job's words may stand, and nowhere before.
+// Returns event_json with the parts that `caller` may read. A job's text can only come after the first bracket or line
+// end of an event's line.
 json event_for(const View& view, const Caller& caller, const state::EventRow& row);
 
 }  // namespace rtrain::head

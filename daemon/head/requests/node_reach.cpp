@@ -5,8 +5,8 @@
 
 namespace rtrain::head {
 
-// A node is let to the files of its attempts' runs. A read of a run that was removed finds nothing: its agent then
-// drops what it had still to deliver there.
+// Returns a refusal unless the node may access the file. A node may access the files of its attempts' runs. A read for
+// a removed run finds nothing; then its agent drops its pending deliveries.
 std::optional<net::Response> refuse_unreached(const View& view, const Caller& caller, const std::string& path,
                                               Touch touch) {
     if (caller.role != Role::node) return std::nullopt;

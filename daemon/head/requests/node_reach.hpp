@@ -1,4 +1,4 @@
-// Which files of cluster:// a node may ask for (events/node_rights.hpp), as an answer.
+// Checks a node's access to files of cluster:// (events/node_rights.hpp), and makes the answer.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,8 @@
 
 namespace rtrain::head {
 
-// Returns the answer to a node that does not reach `path` of cluster://; none: it does, or it is no node. On the loop.
+// Returns the refusal for a node without access to `path` of cluster://; nullopt if it has access, or if the caller is
+// no node. Call it on the loop.
 std::optional<net::Response> refuse_unreached(const View& view, const Caller& caller, const std::string& path,
                                               Touch touch);
 

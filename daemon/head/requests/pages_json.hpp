@@ -11,21 +11,21 @@
 
 namespace rtrain::head {
 
-// A list with its cursor: `offset` in the whole list. `limit` is 1 to 1000, 100 when left out.
+// The cursor of a list: `offset` in the whole list. `limit` is 1 to 1000, by default 100.
 struct Page {
     std::size_t offset = 0, limit = 100;
 };
 Result<Page> page_of(const Exchange& exchange);
-// ?last=N, 1 to 1000: the end of a list that is kept oldest first. 0: was not given.
+// Returns ?last=N, 1 to 1000, the number of newest items of a list that is sorted oldest first. 0: not given.
 Result<std::size_t> last_of(const Exchange& exchange);
-// Where a stream or a list goes on: Last-Event-ID, else ?after=, else the beginning.
+// Returns where a stream or a list continues: Last-Event-ID, otherwise ?after=, otherwise the beginning.
 std::uint64_t after_of(const Exchange& exchange);
 // The items of one page, as text.
 class Listing {
   public:
     explicit Listing(std::size_t limit) : limit_(limit) {}
     void add(const json& item);
-    // An item in pieces: `start` without `array`, its last name; then the array's elements one by one.
+    // Adds an item in pieces: `start` without `array`, its last member; then the array's elements one by one.
     void begin(const json& start, const std::string& array);
     void add_element(const json& element);
     void end();
@@ -41,15 +41,15 @@ class Listing {
     std::string text_;
 };
 
-// Answers with a list that is made in slices (loop/slices.hpp). `step` adds an item at most, or looks at one record; it
-// returns false when the page has ended, and has set the cursor of the next one then, if there is one. Between two
-// steps records come and go: it keeps names and numbers, and no pointers.
+// Answers with a list that is made in slices (loop/slices.hpp). `step` adds at most one item, or looks at one record.
+// It returns false at the end of the page, after it has set the cursor of the next page, if there is one. Records may
+// change between two steps, so `step` must hold names and numbers, not pointers.
 using ListStep = std::function<bool(Listing& page, json& next_cursor)>;
 void reply_list(Exchange& exchange, const Page& page, ListStep step);
-// The same for a list of `count` items, of which `item` makes one; null: it has gone meanwhile.
+// Answers with a list of `count` items. `item` makes one; null if it was removed meanwhile.
 void reply_list(Exchange& exchange, std::size_t count, std::function<json(std::size_t)> item);
 
-// The request's body as an object; an empty body is an empty object.
+// Returns the request's body as an object; an empty body is an empty object.
 Result<json> body_of(const Exchange& exchange);
 void reply_json(Exchange& exchange, int status, json body);  // adds schema_version
 

@@ -1,5 +1,5 @@
-// A route of the API: who may use it, and what answers it. A handler is given the request, and those parts of the head
-// that its parameters name; no handler sees the whole.
+// A route of the API: the callers who may use it, and its handler. A handler gets the request and those parts of the
+// head that its parameters name. No handler gets the whole head.
 #pragma once
 
 #include <tuple>
@@ -10,18 +10,17 @@
 
 namespace rtrain::head {
 
-// The least role that a route asks for. Roles contain each other: viewer < user < admin. The role `metrics` stands
-// beside them.
+// The least role for a route. Roles contain each other: viewer < user < admin. The role `metrics` is separate.
 enum class Access {
-    anyone,   // /healthz, /v1/join: no token
-    browser,  // the page and signing in: no token, and no host but the head's own
+    anyone,   // /healthz, /v1/join: without a token
+    browser,  // the page and signing in: without a token, only under the head's own host names
     metrics,  // the role of that name, or viewer
     viewer,
     user,
-    owner,  // of {run}, or admin
+    owner,  // the owner of {run}, or an admin
     admin,
-    agent,           // a node's certificate
-    agent_or_owner,  // of the run whose directory {path} lies in, or admin
+    agent,           // a caller with a node's certificate
+    agent_or_owner,  // the owner of the run whose directory contains {path}, or an admin
     agent_or_user,
     agent_or_admin,
 };
@@ -49,13 +48,13 @@ class StoredFiles;
 class Submissions;
 class UserBytes;
 
-// What no handler may change: a handler that names it without const does not compile.
+// True for parts that no handler may change: a handler with a non-const parameter of that type does not compile.
 template <class Part>
 inline constexpr bool read_only =
     std::is_same_v<Part, HeadOptions> || std::is_same_v<Part, HeadFacts> || std::is_same_v<Part, HeadStop> ||
     std::is_same_v<Part, Identity> || std::is_same_v<Part, Ownership>;
 
-// What handlers may be given beside the request: each part once.
+// The parts that handlers may get beside the request, each once.
 class Parts {
   public:
     template <class... Part>
@@ -89,7 +88,7 @@ inline constexpr void (*with)(Exchange&, const Parts&) = &With<handler>::answer;
 
 struct Route {
     const char* method;
-    const char* pattern;  // "/v1/runs/{run}/stop"; "{path...}" takes the rest
+    const char* pattern;  // "/v1/runs/{run}/stop"; "{path...}" matches the rest
     Access access;
     const char* summary;
     const char* query;  // names of the parameters, separated by blanks

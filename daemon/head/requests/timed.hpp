@@ -1,4 +1,4 @@
-// The clock around requests, and answers that wait until what they tell of is durable.
+// Measures requests, and delays answers until the state in them is durable.
 #pragma once
 
 #include <memory>
