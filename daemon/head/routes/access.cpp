@@ -9,7 +9,7 @@ bool is_person(const Caller& caller, Role least) { return caller.role <= Role::a
 bool owns(const View& view, const Caller& caller, const std::string& run_text) {
     if (!is_person(caller, Role::user)) return false;
     const auto run = find_run(view, run_text);
-    if (!run) return true;  // the handler says "not found"
+    if (!run) return true;  // the handler answers "not found"
     return is_person(caller, Role::admin) || view.cluster.runs.at(*run).user == caller.user;
 }
 
@@ -57,8 +57,8 @@ bool allowed(const View& view, const Ownership& ownership, const Caller& caller,
 
 namespace {
 
-// Nobody has to be known, but a browser has to mean this head, and a page that signs somebody in has to be its own:
-// else a stranger's page could have a person work in the stranger's session.
+// Admits a browser's request without a caller. The request must be for this head, and the page that signs a user in
+// must be the head's own. Otherwise a foreign page could sign a person in to the attacker's session.
 Admitted admit_browser(const Credentials& credentials, const net::Request& request) {
     const BrowserRequests& browser = credentials.browser();
     const bool page = request.method == "GET";

@@ -1,4 +1,4 @@
-// Who may use a route: the one place that authenticates and authorises.
+// Decides which callers may use a route. Only this file authenticates and authorises.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace rtrain::head {
 
-// Before anything else is said about a path: a stranger learns only that he is one.
+// Authenticates before the path is looked at, so that a stranger gets no information about it.
 Admitted admit(const Credentials& credentials, const net::Request& request, const Found& match);
 net::Response refusal_of(const NotAdmitted& caller);
-// Whether a role may use a route at all; where ownership decides, the least that is needed.
+// Returns true if a role may use a route at all. If ownership decides, this is the least role.
 bool role_suffices(const Caller& caller, Access access);
 bool allowed(const View& view, const Ownership& ownership, const Caller& caller, const Found& match);
 Error forbidden(const Caller& caller, const Route& route);

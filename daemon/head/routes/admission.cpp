@@ -1,5 +1,5 @@
-// Which requests are let in before their bodies are read, and where an upload is written: see api.hpp. Runs on the
-// server's threads: only what is safe there.
+// Admits requests before their bodies are read, and chooses the place of an upload (api.hpp). Runs on the server's
+// threads, so it uses only thread-safe parts.
 #include <chrono>
 #include <future>
 #include <optional>
@@ -23,7 +23,8 @@ bool streamed(const net::Request& request) {
            (request.path.starts_with("/v1/blobs/") || request.path.starts_with("/v1/storage/"));
 }
 
-// A caller among the server's connections: one node, one admin, or one user with all tokens and all runs.
+// Returns the party of a caller for the bound on connections: one node, one admin, or one user with all tokens and all
+// runs.
 net::Admission admission_for(const Caller& caller) {
     if (caller.role == Role::node) return {.caller = "node " + caller.node, .room = net::Room::reserved};
     if (caller.role == Role::admin) return {.caller = "admin " + caller.user, .room = net::Room::reserved};
@@ -31,8 +32,8 @@ net::Admission admission_for(const Caller& caller) {
     return {.caller = "user " + caller.user};
 }
 
-// The headers of every answer say that it is for the caller alone, is what its type says, and belongs into no other
-// site's page. A file of a run that a browser opens as a page may do nothing.
+// Returns the headers of every answer. It is for the caller alone, has exactly its content type, and cannot be embedded
+// by other sites. A run's file that a browser opens as a page cannot run scripts.
 std::map<std::string, std::string> answer_headers() {
     return {{"cache-control", "no-store"},
             {"content-security-policy", "default-src 'none'; frame-ancestors 'none'; sandbox"},
@@ -43,8 +44,8 @@ std::map<std::string, std::string> answer_headers() {
 
 }  // namespace
 
-// Reserves the bytes of an upload that is under way for its user: the declared length, or what has arrived if that is
-// more. So uploads at the same time do not pass the user's limit together.
+// Reserves the bytes of a running upload for its user: the declared length, or the received bytes if there are more. So
+// concurrent uploads cannot exceed the user's limit together.
 class CountedUpload {
   public:
     CountedUpload(UserBytes& bytes, std::int64_t KeptBytes::* place) : bytes_(bytes), place_(place) {}
@@ -90,8 +91,8 @@ Error no_longer_opens() {
 
 }  // namespace
 
-// Only the loop has the records of which runs a node may write to and how much their users may keep. A thread for files
-// calls this function and waits for the loop's answer, for some seconds at most: a head that ends does not answer.
+// Asks the loop whether to refuse an upload, since only the loop has the records of nodes' runs and of users' limits.
+// Called on a thread for files. Waits for some seconds at most, since a head that ends does not answer.
 std::optional<net::Response> Api::refused_by_loop(const Caller& caller, const std::string& path,
                                                   const std::shared_ptr<CountedUpload>& counted, std::uint64_t bytes) {
     if (caller.role != Role::node) return std::nullopt;
@@ -137,9 +138,9 @@ net::Admission Api::upload_of(const net::Request& request, const Caller& caller,
     return admission;
 }
 
-// Admits a request before its body is read, in the server's threads: authenticates the caller, checks the role, and
-// chooses where an upload is written. The loop repeats both checks, and checks who owns the run; of an upload to
-// cluster:// it is asked that before the first byte is read.
+// Admits a request before its body is read, on the server's threads: authenticates the caller, checks the role, and
+// chooses the place of an upload. The loop repeats both checks, and checks the owner of the run. For an upload to
+// cluster:// it does so before the first byte is read.
 net::Admission Api::admission_of(const net::Request& request) {
     const Found match = find_route(request);
     const Admitted admitted = admit(uses_.credentials, request, match);

@@ -1,5 +1,5 @@
-// See answer_schemas.hpp. A field is "name:type"; types: text int number bool time map any, a schema's name, a list
-// [type], and a map of values {type}. A '?' behind the type: may be null; a '?' behind the name: may be missing.
+// A field is "name:type". Types are text int number bool time map any, a schema's name, a list [type], and a map of
+// values {type}. A '?' behind the type: may be null. A '?' behind the name: may be missing.
 #include "daemon/head/routes/answer_schemas.hpp"
 
 #include <nlohmann/json.hpp>
@@ -122,8 +122,8 @@ constexpr Kind kinds[] = {
 struct RouteAnswer {
     const char *method, *pattern;
     const char* status;  // "200 201": any of them
-    const char* answer;  // a kind; "page X": items of it with a cursor; else a content type
-    const char* stream;  // with follow=true: kind of each event's data, or ""
+    const char* answer;  // a kind of answer; "page X": a list of X with a cursor; otherwise a content type
+    const char* stream;  // with follow=true: the kind of each event's data, or ""
 };
 constexpr RouteAnswer answers[] = {
     {"GET", "/healthz", "200", "Health", ""},

@@ -1,4 +1,4 @@
-// The way of a request: matched, authenticated, authorised (access.hpp), audited, and answered by its handler.
+// Processes a request: it is matched, authenticated, authorised (access.hpp), audited, and answered by its handler.
 #pragma once
 
 #include <cstddef>

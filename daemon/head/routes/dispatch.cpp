@@ -1,4 +1,4 @@
-// The one way through the table, on the loop: see api.hpp.
+// Dispatches requests by the table of routes, on the loop (api.hpp).
 #include <string_view>
 #include <utility>
 
@@ -12,29 +12,29 @@
 namespace rtrain::head {
 namespace {
 
-// What people ask to be written down.
+// Returns true for a requested change, which gets an audit row.
 bool is_change(const Exchange& exchange, const Route& route) {
     const std::string_view method = route.method, pattern = route.pattern;
     return method != "GET" && method != "HEAD" && pattern != "/v1/plan" && exchange.caller.role != Role::node;
 }
 
-// Requests that make the head keep more without a number of bytes that a handler checks. Stop, remove and what admins
-// do go through in any case.
+// Returns true for requests that make the head store more without a number of bytes that a handler checks. Stop, remove
+// and requests of admins are always accepted.
 bool adds_rows(const Route& route) {
     const std::string_view method = route.method, pattern = route.pattern;
     if (method != "POST") return false;
     return pattern.ends_with("/checkpoint") || pattern.ends_with("/resize") || pattern.ends_with("/verified");
 }
 
-// An answer that goes on until it is cut off.
+// Returns true for an answer that continues until it is cut off.
 bool is_stream(const Exchange& exchange, const Route& route) {
     return exchange.asked("follow") && (" " + std::string(route.query) + " ").find(" follow ") != std::string::npos;
 }
 
 }  // namespace
 
-// Counts a stream for its user until its follower has ended: that owns a copy of `permitted`. Returns false if the user
-// has as many as permitted; the request is answered then.
+// Counts a stream for its user until its follower has ended, which owns a copy of `permitted`. Returns false if the
+// user has reached the limit; then the request has been answered.
 bool Api::count_stream(Exchange& exchange) {
     const std::size_t most = uses_.options.user_streams;
     const auto place = uses_.bytes.open_stream(exchange.caller.user, most);
@@ -99,8 +99,7 @@ void Api::answer(Exchange& exchange) {
     route.answer(exchange, uses_.parts);
 }
 
-// How long the caller has to wait until it may change something, in milliseconds. What has no row in the audit counts
-// for none.
+// Returns how long the caller must wait before a change, in milliseconds. A request without an audit row is no change.
 std::int64_t Api::wait_for_change(const Exchange& exchange) {
     if (!exchange.audit || !*exchange.audit || exchange.caller.user.empty()) return 0;
     const std::string party = party_of_changes(exchange.caller);

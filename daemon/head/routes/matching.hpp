@@ -1,4 +1,4 @@
-// Which route a request asks for.
+// Finds the route of a request.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@ using Variables = std::map<std::string, std::string>;
 
 struct Found {
     const Route* route = nullptr;
-    bool path_known = false;  // by some other method
+    bool path_known = false;  // with another method
     Variables variables;
 };
 Found find_route(const net::Request& request);

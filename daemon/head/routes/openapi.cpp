@@ -1,6 +1,5 @@
-// The API's page for machines (OpenAPI 3.1), made from the table of routes: what is not in the table cannot be
-// described, and what is in it cannot be left out. configs/openapi.json is its copy in the repository; a test holds
-// both together.
+// Makes the OpenAPI 3.1 description from the table of routes, so that it describes exactly the routes of the table.
+// configs/openapi.json is a copy; a test compares the two.
 #include <nlohmann/json.hpp>
 
 #include "daemon/head/routes/answer_schemas.hpp"

@@ -1,5 +1,5 @@
-// Every route of the head: one table, one place that authenticates and authorises (api.hpp), no route without. The
-// OpenAPI page is made from this table.
+// The table of all routes of the head. api.hpp authenticates and authorises every request. The OpenAPI description is
+// made from this table.
 #pragma once
 
 #include <span>
@@ -10,6 +10,6 @@
 namespace rtrain::head {
 
 std::span<const Route> routes();
-std::string openapi();  // openapi.cpp: from the table
+std::string openapi();  // openapi.cpp: made from the table
 
 }  // namespace rtrain::head
