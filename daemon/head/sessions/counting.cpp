@@ -15,7 +15,7 @@ bool means_lost_checkpoint(const std::string& reason) {
 
 }  // namespace
 
-// What is counted as it happens: queue waits, checkpoints, reports, warnings.
+// Counts queue waits, checkpoints, reports and warnings as they happen.
 void count_placed(metrics::Metrics& metrics, const Cluster& cluster, const Attempt& attempt) {
     const auto run = cluster.runs.find(attempt.id.run);
     if (attempt.id.number != 1 || run == cluster.runs.end()) return;
@@ -24,7 +24,7 @@ void count_placed(metrics::Metrics& metrics, const Cluster& cluster, const Attem
 }
 
 void count_news(metrics::Metrics& metrics, const View& view, const protocol::News& news) {
-    // Runs that are not in the records are not counted: what a scrape has not seen yet would stay.
+    // Runs without a record are not counted, since their labels would never be removed.
     const auto known = [&](const protocol::AttemptRef& attempt) {
         return view.cluster.runs.contains(RunId{attempt.run});
     };

@@ -9,6 +9,7 @@ namespace rtrain::head {
 
 void count_placed(metrics::Metrics& metrics, const Cluster& cluster,
                   const Attempt& attempt);  // a run's first attempt was placed
-void count_news(metrics::Metrics& metrics, const View& view, const protocol::News& news);  // before the reports take it
+// Called before the reports are stored.
+void count_news(metrics::Metrics& metrics, const View& view, const protocol::News& news);
 
 }  // namespace rtrain::head

@@ -1,4 +1,4 @@
-// What agents say: see sessions.hpp. Each message is judged before it counts (events/node_rights.hpp).
+// Handles agents' messages (sessions.hpp). Each message is checked first (events/node_rights.hpp).
 #include <algorithm>
 #include <cstdio>
 
@@ -9,10 +9,10 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::int64_t objection_pause_ms = 60'000;  // of one node it is said so often at most
-constexpr std::size_t disk_text_most = 500;          // bytes of a node's reason, which the head's records keep
+constexpr std::int64_t objection_pause_ms = 60'000;  // minimum interval of messages about one node's violations
+constexpr std::size_t disk_text_most = 500;          // bound on a node's reason, which is stored in the records
 
-// The ranks that a heartbeat tells of, with the GPUs that each has.
+// Returns the ranks in a heartbeat, with the GPUs of each.
 std::vector<std::pair<std::size_t, WorkerPlace>> places_of(const Cluster& cluster,
                                                            const protocol::Heartbeat& heartbeat) {
     std::vector<std::pair<std::size_t, WorkerPlace>> out;
@@ -27,13 +27,13 @@ std::vector<std::pair<std::size_t, WorkerPlace>> places_of(const Cluster& cluste
     return out;
 }
 
-// Returns when the node saw the chunk; a clock that runs ahead of ours is not believed.
+// Returns when the node read the chunk, but not a time in the future.
 std::int64_t line_time(const protocol::LogChunk& chunk) {
     return chunk.wall_ms > 0 ? std::min(chunk.wall_ms, wall_ms()) : wall_ms();
 }
 
-// The answer to a log of an attempt that the head does not know (any more: a backup was restored). It has no place
-// here, and is not acknowledged: the node keeps it for as long as any log that nobody took.
+// The answer to a log of an attempt without a record, for example after a backup was restored. The log is not
+// acknowledged, so the node keeps it as long as any undelivered log.
 protocol::FromHead keep_it(const protocol::LogChunk& chunk) {
     return protocol::LogAck{
         .attempt = chunk.attempt, .rank = chunk.rank, .stream = chunk.stream, .offset = 0, .later = true};
@@ -68,7 +68,7 @@ void Sessions::on_message(const std::string& node, std::uint64_t id, Result<prot
     take_of_node(node, *message);
 }
 
-// Takes messages in which a node speaks of itself, or answers what this head has asked.
+// Handles messages in which a node reports about itself, or answers a request of this head.
 void Sessions::take_of_node(const std::string& node, const protocol::FromAgent& message) {
     if (const auto* answer = std::get_if<protocol::Cleared>(&message)) cleared(node, *answer);
     if (const auto* answer = std::get_if<protocol::PeerDialled>(&message))
@@ -76,7 +76,7 @@ void Sessions::take_of_node(const std::string& node, const protocol::FromAgent& 
     if (const auto* wish = std::get_if<protocol::Leaving>(&message)) take_leaving(node, *wish);
 }
 
-// Its agent was told to end: what runs there moves, or is ended shortly before the agent is.
+// Drains the node of an agent that must end: its runs move, or are ended shortly before the agent is.
 void Sessions::take_leaving(const std::string& node, const protocol::Leaving& wish) {
     uses_.events.take(NodeDrained{.node = NodeId{node},
                                   .by = node,
@@ -85,8 +85,8 @@ void Sessions::take_leaving(const std::string& node, const protocol::Leaving& wi
                                   .by_itself = true});
 }
 
-// A node whose disk is nearly full is drained while its heartbeats say so. Nothing is sent where the node is in another
-// state: the next heartbeat says it again.
+// Drains a node while its heartbeats report a nearly full disk. Does nothing if the node is in another state, since the
+// next heartbeat repeats the report.
 void Sessions::take_disk(const NodeId& node, const std::string& full) {
     const auto known = uses_.view.cluster.nodes.find(node);
     if (known == uses_.view.cluster.nodes.end()) return;
@@ -99,7 +99,7 @@ void Sessions::take_disk(const NodeId& node, const std::string& full) {
         uses_.events.take(NodeUndrained{.node = node, .by_disk = true});
 }
 
-// The waits that a heartbeat tells become durable now and then; where no event asks for a commit, this does.
+// Stores the waits in a heartbeat. They become durable at intervals; if no event causes a commit, this does.
 void Sessions::take_heartbeat(const std::string& node, protocol::Heartbeat heartbeat) {
     const std::int64_t now = monotonic_ms();
     uses_.waits.take(uses_.view.cluster, NodeId{node}, heartbeat, now);
@@ -117,8 +117,9 @@ void Sessions::take_news(const std::string& node, const protocol::News& news) {
     if (const auto why_not = uses_.news.take(node, news)) object(node, *why_not);
 }
 
-// Drops a message that the node may not send, and acknowledges it. After a backup was restored an honest agent may
-// speak of attempts that the head has given to others since; without the acknowledgement it would repeat that for ever.
+// Drops a message that the node may not send, and acknowledges it. After a restored backup an honest agent may send
+// messages about attempts that the head has placed elsewhere since. Without the acknowledgement it would repeat them
+// for ever.
 void Sessions::object(const std::string& node, const std::string& why) {
     NodeSeen& seen = seen_[node];
     ++seen.objections;
@@ -144,7 +145,7 @@ void Sessions::take_log(const std::string& node, const protocol::LogChunk& chunk
                           .last = chunk.last,
                           .wall_ms = line_time(chunk)};
     const LogIntake::Source from{.node = node, .attempt = chunk.attempt};
-    // A run that was removed: nobody will ask for it, so the agent may let go of it.
+    // The run was removed, so its logs are not needed, and the agent may drop them.
     if (!its_own || !uses_.view.cluster.runs.contains(piece.name.run))
         return uses_.logs.let_go(piece.name, from, chunk.offset + chunk.bytes.size() + chunk.lost);
     piece.user = uses_.view.cluster.runs.at(piece.name.run).user;

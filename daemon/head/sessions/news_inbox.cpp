@@ -53,7 +53,7 @@ std::optional<std::string> NewsInbox::take(const std::string& node, const protoc
         }
         return std::nullopt;
     }
-    // Some notices are events too: of a checkpoint that was lost.
+    // A notice about a lost checkpoint is an event too.
     if (const auto* message = std::get_if<protocol::Notice>(&news.what)) notice(node, *message);
     if (auto event = event_of(cluster, NodeId{node}, view_.clock.now(), news)) {
         if (auto* exited = std::get_if<WorkerExited>(&*event)) exited->ago = ago(*exited);
@@ -62,7 +62,8 @@ std::optional<std::string> NewsInbox::take(const std::string& node, const protoc
     return std::nullopt;
 }
 
-// By the node's clock; but a rank that a heartbeat has told of since lived then, whatever that clock shows.
+// Returns how long ago a worker exited, by the node's clock. A rank in a later heartbeat lived then, whatever that
+// clock shows.
 Duration NewsInbox::ago(const WorkerExited& exited) const {
     std::int64_t ago_ms = wall_ms() - exited.exit_wall_us / 1'000;
     if (const auto seen = view_.waits.seen_ms(exited.attempt, exited.rank))
@@ -70,7 +71,7 @@ Duration NewsInbox::ago(const WorkerExited& exited) const {
     return {std::max<std::int64_t>(0, ago_ms)};
 }
 
-// People who look at the run or follow its logs read the reason why its charts end.
+// Adds a notice for people who look at the run or follow its logs, with the reason why its charts end.
 void NewsInbox::lost(const protocol::Reported& report, const Error& why) {
     events_.note({.wall_ms = wall_ms(),
                   .text = "not all reports of this run are kept, from report " + std::to_string(report.index) +
@@ -105,7 +106,8 @@ void NewsInbox::numbers_saved(const Pending& batch) {
 void NewsInbox::acknowledge(const std::function<void(const std::string& node, std::uint64_t durable)>& send) {
     for (const std::string& node : std::exchange(unacknowledged_, {})) {
         const Box& box = boxes_[node];
-        if (box.durable != box.received) unacknowledged_.insert(node);  // what came since, when it is durable
+        // The later ones are acknowledged when they are durable.
+        if (box.durable != box.received) unacknowledged_.insert(node);
         send(node, box.durable);
     }
 }

@@ -1,4 +1,4 @@
-// News of agents: numbered, so that each counts once; acknowledged once they are durable. What a piece of news means
+// News of agents. They are numbered, so that each counts once, and acknowledged once they are durable. A piece of news
 // becomes an event, a report, or a notice.
 #pragma once
 
@@ -24,24 +24,26 @@ class NewsInbox {
 
     // Calls `task` when an attempt has reported for the first time, before that is decided.
     void on_first_report(std::function<void(const AttemptId&)> task) { first_report_ = std::move(task); }
-    void recall(const state::SqliteJournal& journal);  // numbers of news that are on disk; before the first agent comes
+    // Loads the durable numbers of news, before the first agent connects.
+    void recall(const state::SqliteJournal& journal);
     std::uint64_t durable(const std::string& node) { return boxes_[node].durable; }
-    // A node has registered. Its next number tells whether it is another installation, whose numbers begin anew.
+    // A node has registered. Its next number shows whether it is another installation, whose numbers start again.
     void begin(const std::string& node, std::uint64_t next_number);
-    // Returns why the node may not say this: the news are dropped, and acknowledged.
+    // Returns why the node may not send this; then the news is dropped, and acknowledged.
     std::optional<std::string> take(const std::string& node, const protocol::News& news);
 
-    void add_numbers(Pending& batch);  // the highest numbers of the news that came
+    void add_numbers(Pending& batch);  // adds the highest numbers of the received news
     void numbers_saved(const Pending& batch);
-    // Calls `send` for each node that said something since the last time, with the number up to which it is durable.
+    // Calls `send` for each node with news since the last call, with the durable number.
     void acknowledge(const std::function<void(const std::string& node, std::uint64_t durable)>& send);
 
   private:
     struct Box {
         std::uint64_t received = 0, durable = 0;
-        std::uint64_t installation = 0;  // of the agent: another one's numbers on their way to the disk do not count
+        // The agent's installation; numbers of another one that are still being written do not count.
+        std::uint64_t installation = 0;
     };
-    Duration ago(const WorkerExited& exited) const;  // before now
+    Duration ago(const WorkerExited& exited) const;  // time before now
     void lost(const protocol::Reported& report, const Error& why);
     void notice(const std::string& node, const protocol::Notice& message);
 
@@ -52,7 +54,7 @@ class NewsInbox {
     std::function<void(const AttemptId&)> first_report_;
     std::map<std::string, Box> boxes_;      // by node
     std::set<std::string> unsaved_;         // nodes whose number has changed since the last batch was closed
-    std::set<std::string> unacknowledged_;  // nodes that said something since the last acknowledgement
+    std::set<std::string> unacknowledged_;  // nodes with news since the last acknowledgement
 };
 
 }  // namespace rtrain::head

@@ -19,7 +19,8 @@ std::vector<std::function<void()>> OrderSender::orders(const std::vector<Effect>
     return out;
 }
 
-// An order for a node that is away is dropped: at its next registration the core says again what still counts.
+// Returns a function that sends the order. An order for a disconnected node is dropped: at its next registration the
+// core repeats what still counts.
 std::function<void()> OrderSender::order(const Effect& effect, Launching& launching) {
     const Run* run = nullptr;
     if (const auto entry = view_.cluster.runs.find(about(effect)); entry != view_.cluster.runs.end())
@@ -51,8 +52,8 @@ bool OrderSender::has_been_on(const Run& run, const NodeId& node) const {
     return false;
 }
 
-// A run that has ended does not change any more: what it leaves is told from its records once they are durable, not
-// while others wait for a decision. It may have been removed since.
+// Writes a run's result. An ended run does not change, so its result is made from its records once they are durable,
+// without delaying decisions. The run may have been removed since.
 void OrderSender::write_result(const Effect& effect) {
     const auto entry = view_.cluster.runs.find(about(effect));
     if (entry == view_.cluster.runs.end()) return;
@@ -69,8 +70,8 @@ void OrderSender::write_result(const Effect& effect) {
         deliver(addressee(effect).value, std::move(*message), run.submit_key);
 }
 
-// Every node of the run that is here may keep a part of a checkpoint for its next attempt. One that is away removes it
-// when it has lain there for long.
+// Sends the end of a run to its connected nodes, which may keep a part of a checkpoint for its next attempt. A
+// disconnected node removes that part after a longer time.
 void OrderSender::say_ended(const Run& run) {
     std::set<std::string> nodes;
     for (const Attempt* attempt : attempts_of(view_.cluster, run.id))
@@ -79,7 +80,7 @@ void OrderSender::say_ended(const Run& run) {
         if (sessions_.has(node)) sessions_.send(node, protocol::RunEnded{run.id.value});
 }
 
-// What only the journal or the session knows is filled in now.
+// Sends a message, after adding data that only the journal or the session has.
 void OrderSender::deliver(const std::string& node, protocol::FromHead message, const std::string& code_key) {
     if (!sessions_.has(node)) return;
     if (auto* prepare = std::get_if<protocol::Prepare>(&message)) {
@@ -87,7 +88,8 @@ void OrderSender::deliver(const std::string& node, protocol::FromHead message, c
         prepare->any_user = prepare->resume && submissions_.any_user(code_key);
     }
     if (auto* stop = std::get_if<protocol::Stop>(&message); stop && stop->attempt.incarnation == 0)
-        for (const protocol::AttemptRef& held : sessions_.held(node))  // no record of it: the agent's own name for it
+        // Without a record, the agent's own identification is used.
+        for (const protocol::AttemptRef& held : sessions_.held(node))
             if (held.run == stop->attempt.run && held.number == stop->attempt.number) stop->attempt = held;
     sessions_.send(node, message);
 }

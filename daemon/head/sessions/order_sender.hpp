@@ -1,5 +1,5 @@
-// Effects of the core, carried out: orders to nodes, made of the state as it was decided and sent once that is durable
-// (events/orders.hpp says what they hold); and the result.json of a run at cluster://, which the head writes itself.
+// Performs effects of the core: sends orders to nodes, which are made from the state at the decision and sent once that
+// is durable (events/orders.hpp). Also writes result.json of a run at cluster://.
 #pragma once
 
 #include <functional>
@@ -25,11 +25,12 @@ class OrderSender {
           submissions_(submissions),
           tokens_(tokens) {}
 
-    // What carries effects out, to be called once they are durable: orders to nodes are made of the state as it is now.
+    // Returns functions that perform the effects, to be called once the changes are durable. Orders are made from the
+    // present state.
     std::vector<std::function<void()>> orders(const std::vector<Effect>& effects);
 
   private:
-    struct Launching {  // what the nodes of one gang are told alike
+    struct Launching {  // the common data for the nodes of one gang
         std::optional<RunId> run;
         std::map<std::string, std::string> secrets;
         std::string token;
@@ -38,7 +39,7 @@ class OrderSender {
     void deliver(const std::string& node, protocol::FromHead message, const std::string& code_key);
     void write_result(const Effect& effect);
     void say_ended(const Run& run);
-    // Writes a result.json below the storage root; the log says when it cannot.
+    // Writes a result.json below the storage root. Logs an error.
     void write_own_result(const std::string& run_name, const std::string& text);
     bool has_been_on(const Run& run, const NodeId& node) const;
 

@@ -23,7 +23,7 @@ void Sessions::start() {
     for (const auto& [id, node] : uses_.view.cluster.nodes) {
         seen_[id.value].heard_ms = now;
         leases_.known(id.value, now);
-        addresses_.known(id.value, node.address);  // what there is to say was said when they came
+        addresses_.known(id.value, node.address);  // notices were added when the nodes registered
     }
     leases_checked_ms_ = now;
     next_clear_ = std::stoull(security::random_hex(8), nullptr, 16) >> 1;
@@ -54,7 +54,7 @@ void Sessions::accept(const net::Request& request, const std::shared_ptr<net::Re
 
 void Sessions::closed(const std::string& node, std::uint64_t session) {
     const auto entry = sessions_.find(node);
-    if (entry == sessions_.end() || entry->second.id != session) return;  // an old one, replaced since
+    if (entry == sessions_.end() || entry->second.id != session) return;  // an old session that was replaced
     sessions_.erase(entry);
     seen_[node].connected = false;
     leases_.connected(node, false);
@@ -125,14 +125,14 @@ void Sessions::clear(const std::string& node, protocol::Clear order, std::int64_
 
 void Sessions::cleared(const std::string& node, const protocol::Cleared& answer) {
     const auto entry = clearing_.find(answer.id);
-    if (entry == clearing_.end() || entry->second.node != node) return;  // too late, or not what this node was asked
+    if (entry == clearing_.end() || entry->second.node != node) return;  // too late, or not the request of this node
     const auto then = std::move(entry->second.then);
     clearing_.erase(entry);
     then(answer);
 }
 
-// Sends the revoked serials to an agent. A program that simulates nodes says so in its facts and gets none: it accepts
-// no connections.
+// Sends the revoked serials to an agent. A program that simulates nodes is marked in its facts and gets none, since it
+// accepts no connections.
 void Sessions::send_revoked(const std::string& node) {
     if (!seen_[node].facts.contains("simulated")) send(node, protocol::Revoked{revoked_});
 }
@@ -143,7 +143,7 @@ void Sessions::revoke(std::vector<std::string> serials) {
         if (session.registered) send_revoked(node);
 }
 
-// A cable that is plugged in again brings the old connection back to life, but a lost node comes back by registering.
+// Closes the connection. After a network failure the old connection may work again, but a lost node must register.
 void Sessions::hang_up(const std::string& node, const std::string& why) {
     const auto entry = sessions_.find(node);
     if (entry == sessions_.end()) return;

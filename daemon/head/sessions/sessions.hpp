@@ -25,14 +25,14 @@
 
 namespace rtrain::head {
 
-struct NodeSeen {  // what is known of a node beside the records; gone with the head, told anew at each registration
-    std::int64_t heard_ms = 0;  // monotonic: its last sign
+struct NodeSeen {  // the facts about a node beside the records; not stored, since each registration sends them again
+    std::int64_t heard_ms = 0;  // monotonic time of its last message
     bool connected = false;
     protocol::Heartbeat heartbeat;
     std::string gpu_model, program_version;
     std::map<std::string, std::string> facts;
-    std::uint64_t objections = 0;  // messages about what is not its own
-    std::int64_t objected_ms = 0;  // monotonic: when that was told of last
+    std::uint64_t objections = 0;  // number of messages that it was not allowed to send
+    std::int64_t objected_ms = 0;  // monotonic time of the last log line about that
 };
 
 class Sessions {
@@ -56,19 +56,20 @@ class Sessions {
         : uses_(std::move(uses)), leases_({.node_timeout_ms = uses_.options.node_timeout_ms}) {}
 
     // ---- sessions.cpp
-    void start();  // leases of the nodes in the records begin now
+    void start();  // starts the leases of the nodes in the records
     void accept(const net::Request& request, const std::shared_ptr<net::Responder>& responder, const std::string& node);
-    void send(const std::string& node, const protocol::FromHead& message);  // dropped where it is not registered
-    void dismiss(const std::string& node, const std::string& why);          // `node leave`: refuse and close
+    void send(const std::string& node, const protocol::FromHead& message);  // dropped unless the node is registered
+    void dismiss(const std::string& node, const std::string& why);          // for `node leave`: refuses and closes
     bool has(const std::string& node) const { return sessions_.contains(node); }
-    bool connected(const std::string& node) const;  // and registered
+    bool connected(const std::string& node) const;  // connected and registered
     const NodeSeen* seen(const std::string& node) const;
-    const std::vector<protocol::AttemptRef>& held(const std::string& node) const;  // as told at its registration
+    const std::vector<protocol::AttemptRef>& held(const std::string& node) const;  // from its registration
     const Addresses& addresses() const { return addresses_; }
-    void acknowledge();  // news that are durable by now
+    void acknowledge();  // acknowledges the durable news
     void close_all(const std::string& why);
-    void revoke(std::vector<std::string> serials);  // all that are revoked: every agent is told
-    // Asks a node to remove a run's files; `then` is called once, at the latest after `patience_ms` with an error.
+    void revoke(std::vector<std::string> serials);  // sends all revoked serials to every agent
+    // Requests the removal of a run's files from a node. Calls `then` once, after `patience_ms` at the latest with an
+    // error.
     using Then = std::function<void(const protocol::Cleared&)>;
     void clear(const std::string& node, protocol::Clear order, std::int64_t patience_ms, Then then);
 
@@ -78,8 +79,8 @@ class Sessions {
         std::shared_ptr<net::Socket> socket;
         bool welcomed = false, registered = false;
         std::uint64_t acknowledged = 0;
-        std::string far_address, serial;         // of its certificate
-        std::vector<protocol::AttemptRef> held;  // as told at its registration
+        std::string far_address, serial;         // serial: that of its certificate
+        std::vector<protocol::AttemptRef> held;  // from its registration
     };
     void closed(const std::string& node, std::uint64_t session);
     void refuse(Session& session, protocol::Refuse refusal);
@@ -119,7 +120,8 @@ class Sessions {
         Then then;
     };
     std::map<std::uint64_t, Clearing> clearing_;
-    std::uint64_t next_clear_ = 0;  // begins anywhere: an answer to a head that is gone is not taken for another's
+    // Starts at a random number, so that an answer to an earlier head is not mistaken for one to this head.
+    std::uint64_t next_clear_ = 0;
     std::uint64_t next_session_ = 1;
     Leases leases_;
     std::int64_t leases_checked_ms_ = 0;

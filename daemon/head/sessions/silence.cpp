@@ -1,4 +1,4 @@
-// Leases of nodes: Leases (events/leases.hpp) decides, here its dials are performed. See sessions.hpp.
+// Performs the connection attempts of Leases (events/leases.hpp), which decides.
 #include "daemon/head/sessions/sessions.hpp"
 
 namespace rtrain::head {
@@ -8,7 +8,7 @@ constexpr std::int64_t lease_check_ms = 100, stalled_ms = 500;
 
 }  // namespace
 
-// When the head itself was held up (suspended, a slow disk), that time is nobody's silence.
+// Checks the leases. Time for which the head itself was held up (suspended, a slow disk) does not count as silence.
 void Sessions::check_leases() {
     const std::int64_t now = monotonic_ms();
     const std::int64_t held_up = now - leases_checked_ms_ - lease_check_ms;
