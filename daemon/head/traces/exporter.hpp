@@ -1,5 +1,5 @@
-// Sends spans to an OTLP/HTTP endpoint, by a thread of its own. The queue is bounded: where the endpoint does not
-// answer, spans are dropped and counted, and nothing else of the head notices.
+// Sends spans to an OTLP/HTTP endpoint on a separate thread. The queue is bounded. If the endpoint does not answer,
+// spans are dropped and counted, without any other effect on the head.
 #pragma once
 
 #include <cstddef>
@@ -25,13 +25,13 @@ class TraceExporter {
 
     void open(TraceSource source) { source_ = std::move(source); }  // before the first span
     void add(std::vector<Span> spans);
-    void finish();  // sends what waits, for some seconds at most; after the loop has ended
+    void finish();  // sends the rest within some seconds, after the loop has ended
 
   private:
-    struct Sender;  // what the thread alone has
+    struct Sender;  // the state of the thread
     struct Outcome {
-        std::string trouble;  // empty: they were taken
-        bool again = false;   // trying once more may help
+        std::string trouble;  // empty: the spans were accepted
+        bool again = false;   // another try may succeed
     };
     void begin_later(std::int64_t delay_ms);
     void begin();
@@ -42,13 +42,13 @@ class TraceExporter {
     net::Loop& loop_;
     metrics::Metrics& metrics_;
     TraceSource source_;
-    const std::string shown_;  // the endpoint, for people
+    const std::string shown_;  // the endpoint, for messages
     std::deque<Span> queue_;
-    std::vector<Span> sending_;  // the thread has them, or they wait for another try
+    std::vector<Span> sending_;  // spans at the thread, or waiting for another try
     int tries_ = 0;
     bool waiting_ = false, complained_ = false;
     std::shared_ptr<Sender> sender_;
-    net::WorkThread thread_{net::ThreadPriority::behind_loop};  // last: it ends before what it works on
+    net::WorkThread thread_{net::ThreadPriority::behind_loop};  // last: it must end before the members that it uses
 };
 
 }  // namespace rtrain::head

@@ -1,4 +1,4 @@
-// PURE: spans as the body of an OTLP/HTTP request in JSON (ExportTraceServiceRequest).
+// PURE: converts spans to the JSON body of an OTLP/HTTP request (ExportTraceServiceRequest).
 // Source: OpenTelemetry Protocol 1.x, "JSON Protobuf Encoding": ids are hexadecimal, 64-bit numbers are strings.
 #pragma once
 

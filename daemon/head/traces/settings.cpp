@@ -8,7 +8,7 @@
 namespace rtrain::head {
 namespace {
 
-// The variable for traces alone, else the one for all signals.
+// Returns the variable for traces alone, otherwise the one for all signals.
 std::optional<std::string> of_traces(const Lookup& lookup, const std::string& what) {
     if (auto own = lookup("OTEL_EXPORTER_OTLP_TRACES_" + what); own && !own->empty()) return own;
     return lookup("OTEL_EXPORTER_OTLP_" + what);
@@ -22,7 +22,7 @@ bool printable(const std::string& text) {
     return std::ranges::all_of(text, [](unsigned char c) { return c > ' ' && c < 0x7f; });
 }
 
-// Scheme, host and port: a path or a query may hold a key, and what stands before '@' a password.
+// Returns scheme, host and port alone, since a path or a query may contain a key, and the text before '@' a password.
 std::string shown(const std::string& url) {
     const std::size_t host = url.find("://") + 3;
     const std::string authority = url.substr(host, url.find_first_of("/?#", host) - host);
@@ -34,7 +34,7 @@ std::string trimmed(const std::string& text) {
     return begin == text.npos ? "" : text.substr(begin, end - begin + 1);
 }
 
-// "key=value,key=value", values percent-encoded. No message has a value in it.
+// Parses "key=value,key=value" with percent-encoded values. No error contains a value.
 Result<std::vector<std::pair<std::string, std::string>>> headers_of(const std::string& text) {
     std::vector<std::pair<std::string, std::string>> headers;
     for (std::size_t begin = 0; begin < text.size();) {

@@ -1,4 +1,5 @@
-// PURE: where traces go, by OpenTelemetry's own variables (OpenTelemetry specification, "OTLP Exporter Configuration").
+// PURE: reads where to send traces from OpenTelemetry's variables (OpenTelemetry specification, "OTLP Exporter
+// Configuration").
 #pragma once
 
 #include <functional>
@@ -12,8 +13,8 @@
 namespace rtrain::head {
 
 struct TraceSettings {
-    std::string url;      // of /v1/traces; empty: nobody wants any
-    std::string shown;    // the same for people, without what a URL may hide
+    std::string url;      // URL of /v1/traces; empty: no traces
+    std::string shown;    // the URL for messages, without parts that may be secret
     std::string ca_file;  // empty: the system's
     std::vector<std::pair<std::string, std::string>> headers;
 };

@@ -1,5 +1,5 @@
-// See spans.hpp. No attribute has what a user wrote but the names of a run, its queue and its user: no command,
-// variable or sentence of a reason, which may hold a secret.
+// Attributes contain no text of a user except the names of a run, its queue and its user. Commands, variables and
+// reasons are left out, since they may contain a secret.
 #include "daemon/head/traces/spans.hpp"
 
 #include <algorithm>
@@ -42,7 +42,7 @@ Span of_attempt(const Cluster& cluster, const Run& run, const Attempt& attempt, 
 
 bool is_bad(AttemptState state) { return state == AttemptState::failed || state == AttemptState::lost; }
 
-// Since when the run has waited for this attempt.
+// Returns since when the run has waited for this attempt.
 Time waits_since(const Cluster& cluster, const Run& run, const Attempt& attempt) {
     Time since = run.submitted;
     for (auto at = cluster.attempts.lower_bound({run.id, 0}); at != cluster.attempts.end() && at->first.run == run.id;
@@ -59,8 +59,9 @@ std::set<std::string> nodes_of(const Attempt& attempt) {
 
 }  // namespace
 
-// Both clocks are read in milliseconds, one behind the other: the same time would be told a millisecond apart, and a
-// span would lie outside of its parent. A clock that was set is another matter.
+// Converts a time to the wall clock. Both clocks are read in milliseconds, one after the other, so equal times could
+// differ by a millisecond, and a span could lie outside of its parent. So small differences are ignored; a larger one
+// means that the clock was set.
 std::int64_t RunSpans::wall(Time time) {
     constexpr std::int64_t set_ms = 50;
     const std::int64_t offset_ms = to_wall_(time) - time.ms;

@@ -31,13 +31,13 @@ struct Span {
 
 class RunSpans {
   public:
-    // `to_wall`: what people's clocks showed at a time of the records. What began before `since` is not told of a first
-    // report: it may have come to a head before this one.
+    // `to_wall` converts a time of the records to the wall clock. Attempts that began before `since` get no
+    // first_report span, since an earlier head may have received the report.
     RunSpans(std::function<std::int64_t(Time)> to_wall, Time since) : to_wall_(std::move(to_wall)), since_(since) {}
     std::vector<Span> decided(const Cluster& cluster, const Decisions& decisions);
-    // The same decisions are durable, `now`: submissions.
+    // Returns the spans of submissions, when the same decisions are durable at `now`.
     std::vector<Span> durable(const Cluster& cluster, const Decisions& decisions, Time now);
-    void first_report(const AttemptId& attempt) { reported_.insert(attempt); }  // is told with the next decisions
+    void first_report(const AttemptId& attempt) { reported_.insert(attempt); }  // adds the span with the next decisions
 
   private:
     std::int64_t wall(Time time);
@@ -47,9 +47,9 @@ class RunSpans {
     void add_first_reports(const Cluster& cluster, Time now, std::vector<Span>& out);
 
     std::function<std::int64_t(Time)> to_wall_;
-    std::int64_t offset_ms_ = 0;  // between people's clocks and the records'
+    std::int64_t offset_ms_ = 0;  // between the wall clock and the records' clock
     Time since_, now_;
-    std::set<std::string> ids_;  // of spans that ended at `now_`: a record is saved more than once in a moment
+    std::set<std::string> ids_;  // spans that ended at `now_`, since a record may be saved several times in a moment
     std::set<AttemptId> reported_;
 };
 
