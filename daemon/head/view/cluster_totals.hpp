@@ -1,4 +1,4 @@
-// The sums of all nodes that are not lost: the page's and the command line's numbers of the cluster.
+// Sums over all nodes that are not lost, for the page and the command line.
 #pragma once
 
 #include "scheduler/index/cluster.hpp"

@@ -9,7 +9,8 @@
 namespace rtrain::head {
 namespace {
 
-// "job.yaml:14", of the field or of the nearest one above it. Lines are what the client sent: anything.
+// Returns "job.yaml:14", the line of the field or of the nearest one above it. The client sends the lines, so they may
+// be anything.
 json line_of(const json& lines, std::string field) {
     const json at = lines.is_object() ? lines.value("at", json::object()) : json::object();
     const json file = lines.is_object() ? lines.value("file", json()) : json();
@@ -22,7 +23,8 @@ json line_of(const json& lines, std::string field) {
     return nullptr;
 }
 
-// An accelerator type is a resource and a constraint: the user wrote the shorter of the two.
+// Returns the line of a group. An accelerator type is a resource and a constraint, and the user wrote one of the two
+// fields.
 json line_of_group(const json& lines, const std::string& field) {
     json line = line_of(lines, field);
     if (line.is_null() && field == "scaling.label_selector") line = line_of(lines, "scaling.accelerator_type");
@@ -51,7 +53,7 @@ std::string lines_setting(const std::string& submit_key) { return "lines/" + sub
 
 namespace {
 
-// What a run that waits and one that would wait have in common.
+// Returns the common part of the JSON for a run that waits and for one that would wait.
 json why_json(const Explanation& why, const std::string& queue, const json& lines) {
     json groups = json::array();
     for (const ReasonGroup& group : why.groups)

@@ -1,5 +1,4 @@
-// Explanations and plans as the API gives them; groups name the line of the job file that stands in the way, where it
-// is known.
+// Explanations and plans as JSON of the API. Groups name the line of the job file that causes them, if it is known.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -12,10 +11,10 @@
 
 namespace rtrain::head {
 
-std::string lines_setting(const std::string& submit_key);  // where the fields of its job file stand
+std::string lines_setting(const std::string& submit_key);  // setting with the lines of the fields in its job file
 nlohmann::json explanation_json(const View& view, const state::SqliteJournal& journal, const Run& run,
                                 const Explanation& why);
-// `lines`: where the fields of its job file stand, {"file": "job.yaml", "at": {"queue": 4}}.
+// `lines`: the lines of the fields in its job file, {"file": "job.yaml", "at": {"queue": 4}}.
 nlohmann::json plan_json(const Plan& plan, const std::string& queue, const nlohmann::json& lines);
 nlohmann::json answer_json(const PlacementAnswer& answer);
 

@@ -1,4 +1,4 @@
-// Where a run's time went and what to do about it, as JSON.
+// The causes of a run's time, and advice about them, as JSON.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,7 +10,8 @@ namespace rtrain::head {
 // {"wall_ms", "ratio", "causes_ms": {"productive": ...}}; the causes sum to wall_ms.
 nlohmann::json goodput_json(const View& view, const Run& run);
 nlohmann::json advice_json(const View& view, const Run& run);  // [{"kind", "text"}]
-// {"missing_ranks", "waiting_ranks", "since"}: some ranks wait in a report for others. null: none does for long.
+// Returns {"missing_ranks", "waiting_ranks", "since"} if some ranks wait in a report for others; null if none waits for
+// long.
 nlohmann::json report_wait_json(const View& view, const Run& run);
 
 }  // namespace rtrain::head

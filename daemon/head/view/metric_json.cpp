@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* of_checkpoint = "checkpoint";  // beside the ranks of a row
+constexpr const char* of_checkpoint = "checkpoint";  // a member beside the ranks of a row
 
 bool wanted(const RankChoice& choice, const std::string& rank) {
     return choice.all || choice.ranks.contains(static_cast<std::uint32_t>(std::strtoul(rank.c_str(), nullptr, 10)));

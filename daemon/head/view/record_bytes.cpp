@@ -9,7 +9,7 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::int64_t copies = 2;  // a record lies in the database as it is, and as it was when the events began
+constexpr std::int64_t copies = 2;  // the database has the present record, and that from the begin of the events
 constexpr std::int64_t attempt_alone = 512, worker_alone = 160, checkpoint_alone = 384, metric_alone = 64;
 
 std::int64_t size(const std::string& text) { return static_cast<std::int64_t>(text.size()); }
@@ -18,7 +18,7 @@ KeptBytes in_record(std::int64_t bytes) { return {.memory = bytes, .database = c
 
 }  // namespace
 
-// Workers become more and fewer while the run lives; those that ask alike stand side by side.
+// Returns the bytes of a run. The number of workers changes during its life; equal requests are stored once.
 std::int64_t run_bytes(const Run& run) {
     const GangRequest& gang = run.spec.gang;
     const std::size_t names = gang.nodes_only.size() + gang.nodes_excluded.size();
@@ -49,7 +49,7 @@ KeptBytes bytes_of(const Checkpoint& checkpoint) {
 
 namespace {
 
-// The part of a checkpoint among those of its run.
+// Returns the number of a checkpoint among those of its run.
 std::uint64_t part_of(const std::string& directory) { return std::hash<std::string>{}(directory); }
 
 void count(UserBytes& bytes, const Run& run) {
@@ -80,7 +80,7 @@ void count(UserBytes& bytes, const PendingArray& array) {
 
 }  // namespace
 
-// A worker's end lies in its attempt's record from the attempt's end on.
+// Updates the counts for a record. After an attempt's end, its workers' ends are part of its record.
 void follow(UserBytes& bytes, const Record& record) {
     if (const Run* run = std::get_if<Run>(&record))
         count(bytes, *run);

@@ -1,4 +1,4 @@
-// About how many bytes records take of the head's memory and of its state database: texts, names and parts, counted
+// Estimates the bytes of records in the head's memory and in its state database: texts, names and parts, counted
 // without encoding them.
 #pragma once
 

@@ -11,11 +11,11 @@ namespace rtrain::head {
 
 using nlohmann::json;
 
-json time_json(const View& view, Time time);  // null when it has not come yet
+json time_json(const View& view, Time time);  // null if the time has not come yet
 json wall_json(std::int64_t wall);            // null for 0
 json resources_json(const Resources& resources);
 std::string needs_text(const RunSpec& spec);  // "2 x {CPU: 1}"
-json kind_json(const Reason& reason);         // null where there is none
+json kind_json(const Reason& reason);         // null without a reason
 
 json run_json(const View& view, const Run& run, JobWords words);
 json full_run_json(const View& view, const Run& run, JobWords words);  // with `job`

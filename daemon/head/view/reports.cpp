@@ -20,7 +20,7 @@ std::string shown_of(std::string_view metrics) {
     return std::string(metrics.size() > Reports::last_bytes_most ? left_out : metrics);
 }
 
-// Returns the bytes that a row takes until it is written.
+// Returns the bytes of a row before it is written.
 KeptBytes bytes_of(const state::MetricRow& row) {
     const auto size = static_cast<std::int64_t>(row.ranks_json.size());
     return {.memory = size, .database = size, .files = 0};
@@ -118,7 +118,8 @@ std::vector<state::MetricRow> Reports::to_save() {
 }
 
 std::size_t Reports::waiting() const {
-    constexpr std::size_t usual_bytes = 1 << 10;  // a batch has some 2 MiB of them: others wait for its transaction
+    // A batch holds some 2 MiB of them; further ones wait for its transaction.
+    constexpr std::size_t usual_bytes = 1 << 10;
     return waiting_.size() + waiting_bytes_ / usual_bytes;
 }
 

@@ -1,4 +1,4 @@
-// See run_names.hpp. Neither the name nor the key of a run ever changes.
+// The name and the key of a run never change.
 #include "daemon/head/view/run_names.hpp"
 
 #include <utility>

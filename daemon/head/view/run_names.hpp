@@ -1,5 +1,5 @@
-// Runs by what people and repeated requests call them, name and submission key, and how many there are in each state.
-// Follows from the records, so that no request looks at every run.
+// Indexes runs by name and submission key, and counts them by state. It is computed from the records, so that no
+// request needs to look at every run.
 #pragma once
 
 #include <map>
@@ -12,10 +12,11 @@ namespace rtrain::head {
 
 class RunNames {
   public:
-    void saw(const Run& run);  // a new one, or one that changed
+    void saw(const Run& run);  // a new run, or a changed one
     void forget(RunId run);
     const std::set<RunId>& named(const std::string& name) const;
-    const std::set<RunId>& submitted(const std::string& key) const;  // several: a job array, or keys of several users
+    // Several for a job array, or for keys of several users.
+    const std::set<RunId>& submitted(const std::string& key) const;
 
     std::size_t live_runs_of(const std::string& user) const;  // the user's runs that have not ended
     const std::map<RunState, std::size_t>& in_states() const { return in_states_; }

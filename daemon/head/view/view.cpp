@@ -12,7 +12,7 @@
 namespace rtrain::head {
 namespace {
 
-// "<6 of the cluster's id>-<counter>"
+// Parses "<6 of the cluster's id>-<counter>".
 std::optional<RunId> with_id(const View& view, const std::string& text) {
     std::uint64_t counter = 0;
     const char* end = text.data() + text.size();
@@ -23,8 +23,8 @@ std::optional<RunId> with_id(const View& view, const std::string& text) {
     return id;
 }
 
-// Returns one run whose id begins with `text`, and their number. No id is made text for it: anybody may ask for a run
-// that is not there, as often as they like.
+// Returns one run whose id begins with `text`, and the number of such runs. Makes no text of ids, since any caller may
+// request missing runs at any rate.
 std::pair<RunId, std::size_t> with_prefix(const View& view, const std::string& text) {
     std::pair<RunId, std::size_t> match{{}, 0};
     const auto& runs = view.cluster.runs;
@@ -52,7 +52,7 @@ std::pair<RunId, std::size_t> with_prefix(const View& view, const std::string& t
 Result<RunId> find_run(const View& view, const std::string& text) {
     if (const auto exact = with_id(view, text)) return *exact;
     std::optional<RunId> named;
-    for (const RunId id : view.names.named(text))  // the newest of a name, unless an older one is still live
+    for (const RunId id : view.names.named(text))  // the newest run with a name, unless an older one is still live
         if (!named || terminal(view.cluster.runs.at(*named).state)) named = id;
     if (named) return *named;
     const auto [prefixed, prefixes] = with_prefix(view, text);
@@ -77,7 +77,7 @@ std::vector<const Checkpoint*> checkpoints_of(const Cluster& cluster, RunId run)
         out.push_back(&at->second);
     std::sort(out.begin(), out.end(), [](const auto* a, const auto* b) {
         return std::tie(a->attempt, a->sequence) <
-               std::tie(b->attempt, b->sequence);  // late news may come out of order
+               std::tie(b->attempt, b->sequence);  // late news may arrive out of order
     });
     return out;
 }

@@ -1,4 +1,4 @@
-// What answers and orders are made of: the records, and what is known beside them. Nobody changes anything through it.
+// The data for answers and orders: the records, and the facts beside them. It gives read access only.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ struct View {
     std::string run_id(RunId id) const { return run_id_text(cluster.meta.cluster_id, id); }
 };
 
-// A run by id, by name (the live one, else the newest), or by an unambiguous prefix of its id.
+// Finds a run by id, by name (the live one, otherwise the newest), or by an unambiguous prefix of its id.
 Result<RunId> find_run(const View& view, const std::string& text);
 
 std::vector<const Attempt*> attempts_of(const Cluster& cluster, RunId run);
