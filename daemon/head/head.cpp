@@ -1,4 +1,4 @@
-// From options to a serving head: directories, state, identity, then the loop. Each step that fails says why.
+// Starts a head from its options: directories, state, identity, then the loop. Errors name the step that failed.
 #include "daemon/head/head.hpp"
 
 #include <sys/stat.h>
@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Each node and each person's command is a connection; strangers may hold the rest of them, at some 60 KiB each.
+// Each node and each person's command needs a connection. Strangers may use the rest, at some 60 KiB each.
 constexpr std::uint64_t connections_wanted = 8'192, other_descriptors = 256;
 
 Status make_directory(const std::string& path, mode_t mode) {
@@ -31,7 +31,7 @@ Status make_directory(const std::string& path, mode_t mode) {
 }
 
 Status make_directories(const HeadOptions& options) {
-    std::error_code ignored;  // leftovers of uploads that a crash cut off
+    std::error_code ignored;  // unfinished uploads from before a crash
     fs::remove_all(options.data_dir + "/tmp", ignored);
     for (const char* name : {"", "/tmp", "/secrets", "/blobs", "/logs"})
         if (auto status = make_directory(options.data_dir + name, 0700); !status) return status;
@@ -40,14 +40,14 @@ Status make_directories(const HeadOptions& options) {
         if (auto status = make_directory(options.storage_root, 0700); !status) return status;
     const std::string uploads = options.storage_root + "/.uploads";
     if (auto status = make_directory(uploads, 0700); !status) return status;
-    std::vector<fs::path> cut_off;  // uploads in one piece; those in pieces go on where they were
+    std::vector<fs::path> cut_off;  // uploads in one piece; uploads in pieces can continue
     for (fs::directory_iterator at(uploads, ignored), end; !ignored && at != end; at.increment(ignored))
         if (at->path().extension() == ".whole") cut_off.push_back(at->path());
     for (const fs::path& file : cut_off) fs::remove(file, ignored);
     return Done{};
 }
 
-// RTRAIN_QUARANTINE: "off", or failures/runs/hours such as 3/2/1. None: as the core has it.
+// Parses RTRAIN_QUARANTINE: "off", or failures/runs/hours such as 3/2/1. Returns nullopt for the core's default.
 Result<std::optional<QuarantinePolicy>> quarantine_policy() {
     const char* given = std::getenv("RTRAIN_QUARANTINE");
     const std::string text = given == nullptr ? "" : given;
@@ -78,7 +78,7 @@ Status serve_head(const HeadOptions& wished, const std::function<void(const Head
     if (auto status = make_directories(options); !status) return status;
     auto traces = head::trace_settings(variable);
     if (!traces) return traces.error();
-    auto journal = state::SqliteJournal::open(options.data_dir);  // refuses a second head on this directory
+    auto journal = state::SqliteJournal::open(options.data_dir);  // fails if a second head uses this directory
     if (!journal) return journal.error();
     (*journal)->when_full([&reserve] { return reserve.give_up(); });
     const bool first_start = (*journal)->setting("cluster_id").value_or("").empty();

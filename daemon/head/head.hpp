@@ -1,4 +1,5 @@
-// The head daemon: owns the cluster's state, decides, orders agents about, answers people. See README.md for the flow.
+// The head daemon. It owns the cluster's state, decides, sends orders to agents, and answers requests. README.md has
+// the flow.
 #pragma once
 
 #include <functional>
@@ -9,8 +10,8 @@
 
 namespace rtrain {
 
-// Serves until SIGTERM, SIGINT or `head stop`. An Error: could not start (conflict: port or data directory taken), or a
-// commit failed: then nothing of it was performed and the process must end.
+// Serves until SIGTERM, SIGINT or `head stop`. Returns an Error if the head could not start (conflict: port or data
+// directory taken), or if a commit failed. Then none of its effects were performed, and the process must end.
 Status serve_head(const HeadOptions& options, const std::function<void(const HeadListening&)>& ready);
 
 }  // namespace rtrain

@@ -12,14 +12,14 @@
 namespace rtrain::head {
 namespace {
 
-// A file system that reports no size has no limit here.
+// Returns the limit of one user below cluster://. A file system without a reported size has no limit.
 std::int64_t storage_limit(const std::string& root) {
     constexpr std::int64_t unknown = std::int64_t{1} << 50, quarters = 4;
     const auto disk = disk_size(root);
     return disk ? static_cast<std::int64_t>(disk->whole) / quarters * limits::user_quarters_of_storage : unknown;
 }
 
-// On a small disk a user may take a part of what is beyond the reserve.
+// Returns the limit of one user. On a small disk it is a part of the space beyond the reserve.
 KeptBytes limit_on(const std::string& directory) {
     KeptBytes limit{.memory = limits::user_memory, .database = limits::user_database, .files = limits::user_files};
     const auto disk = disk_size(directory);
@@ -74,8 +74,8 @@ void Head::count_values() {
         }
 }
 
-// Events were pruned: those of the users are counted anew, on the pool. What is committed meanwhile is counted
-// tomorrow.
+// Counts the events of users again, on the pool, after events were pruned. Changes that are committed meanwhile are
+// counted the next day.
 void Head::count_rows() {
     loop_.offload([&journal = *journal_, users = users_of_runs(events_.cluster())] { return journal.kept_rows(users); },
                   [](const Error& error) { return Result<state::KeptRows>(error); },

@@ -18,7 +18,7 @@ namespace rtrain::head {
 namespace {
 
 constexpr std::size_t recalled_at_most = 100;               // runs
-constexpr const char* queues_file_setting = "queues_file";  // the hash of the file that was taken last
+constexpr const char* queues_file_setting = "queues_file";  // the hash of the queues file that was read last
 
 std::string host_name() {
     char name[256] = {};
@@ -100,7 +100,8 @@ void Head::follow(const Decisions& decisions) {
     if (traces_) traces_->add(spans_->decided(events_.cluster(), decisions));
 }
 
-// Each failed attempt stays, also in memory. A run whose user may keep no more makes no further one.
+// Ends runs whose users have reached their limit. Each failed attempt is kept, also in memory, so such a run makes no
+// further one.
 void Head::end_at_limit(const Decisions& decisions) {
     const Cluster& cluster = events_.cluster();
     for (const Decision& decision : decisions.by_event)
@@ -112,7 +113,7 @@ void Head::end_at_limit(const Decisions& decisions) {
             const Status may = bytes_.within_limit(run->second.user, Kept::attempts, bytes_of(*attempt));
             if (may) continue;
             const UserLimitReached event{.run = run->first, .limit = may.error().message + "; " + may.error().next};
-            loop_.post([this, event] { events_.take(event); });  // behind what is decided just now
+            loop_.post([this, event] { events_.take(event); });  // after the present decisions
         }
 }
 
@@ -137,7 +138,7 @@ void Head::saved(const Pending& batch) {
     if (!rows.entries.empty() || !rows.notices.empty() || !rows.metrics.empty()) feeds_.poke();
 }
 
-// The decisions are durable and their orders are out: what ends or goes with a run.
+// Runs when the decisions are durable and their orders are sent, for the ends of runs.
 void Head::after(const Decisions& decisions) {
     if (traces_) traces_->add(spans_->durable(events_.cluster(), decisions, clock_.now()));
     for (const Decision& decision : decisions.by_event)
@@ -185,7 +186,8 @@ Result<std::string> Head::name_cluster() {
     if (options_.name.empty()) options_.name = journal_->setting("cluster_name").value_or("");
     if (options_.name.empty()) options_.name = "rtrain";
     if (auto saved = journal_->save_setting("cluster_name", options_.name); !saved) return saved.error();
-    // A backup without this process reads it. The default stays empty, so that it follows a restored directory.
+    // A backup that runs without this process reads the setting. The default is stored as an empty text, so that it
+    // follows a restored directory.
     const bool is_default = options_.storage_root == options_.data_dir + "/storage";
     const std::string root = is_default ? "" : options_.storage_root;
     if (journal_->setting(storage_root_setting).value_or("") != root)
@@ -213,7 +215,7 @@ Status Head::open_all() {
     }
     if (auto known = blobs_.recall_users(); !known) return known;
     if (auto counted = count_kept(); !counted) return counted;
-    // The newest report of each run, as far as the table has it, so that a restart does not make people's lists poorer.
+    // Loads the newest report of each run, as far as the table has it, so that lists look the same after a restart.
     std::size_t left = recalled_at_most;
     for (auto at = cluster.runs.rbegin(); at != cluster.runs.rend() && left > 0; ++at, --left)
         if (const auto row = journal_->last_metrics(at->first)) reports_.remember(*row);
@@ -254,7 +256,7 @@ Result<HeadListening> Head::announce() {
     out.ca_fingerprint = identity_.ca_fingerprint;
     out.admin_token = first_admin_.hand_over();
     if (!facts_.storage_warning.empty()) out.warnings.push_back(facts_.storage_warning);
-    if (out.admin_token.empty()) return out;  // an admin makes further join tokens
+    if (out.admin_token.empty()) return out;  // an admin can make further join tokens
     const FreshToken join = make_token({.role = Role::node,
                                         .user = "",
                                         .now_wall_ms = wall_ms(),
@@ -278,8 +280,8 @@ void Head::begin(const std::optional<QuarantinePolicy>& quarantine, std::functio
         ready();
         facts_.ready = true;
     };
-    // HeadStarted is the first event: a node that registered before it would be awaited for ever. The charts' history
-    // opens after the records are on disk: on a disk that is nearly full these come first.
+    // HeadStarted is the first event, since the core would wait for ever for a node that registered before it. The
+    // charts' history opens after the records are durable, since these come first on a nearly full disk.
     events_.take(here, [this, configures, serves](const Decision&) {
         history_.open(events_.cluster());
         measure_use();

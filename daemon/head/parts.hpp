@@ -1,4 +1,4 @@
-// The parts of the head, and how they are joined: who is given what, and what each does at a step of the event loop.
+// The parts of the head: their connections, and the functions that each runs at a step of the event loop.
 #pragma once
 
 #include <cstddef>
@@ -40,21 +40,21 @@ class Head {
         std::unique_ptr<state::SqliteJournal> journal;
         Identity identity;
         TraceSettings traces;
-        DiskReserve& reserve;  // of the data directory
+        DiskReserve& reserve;  // the reserve of the data directory's disk
     };
     explicit Head(Opened opened);
     Status open();                               // tokens, settings, cluster id
-    Status listen(std::size_t connections_max);  // at most so many
-    Result<HeadListening> announce();            // for whom the head was started, with a fresh join token
-    // The first events: the queues where they were given, and that a head has started; then `ready` is called.
+    Status listen(std::size_t connections_max);  // bound on the connections
+    Result<HeadListening> announce();            // returns the facts for the starter, with a new join token
+    // Takes the first events: the queues if they were given, and the head's start. Then calls `ready`.
     void begin(const std::optional<QuarantinePolicy>& quarantine, std::function<void()> ready);
-    Status serve();  // until stopped; the reason of a failure
+    Status serve();  // until stopped; an Error is the reason of a failure
 
   private:
     Status open_all();
     Result<std::string> name_cluster();
     Status open_browser_sessions();
-    void connect();  // what the parts do at each step of the event loop
+    void connect();  // sets the functions that the parts run at each step of the event loop
     void follow(const Decisions& decisions);
     void after(const Decisions& decisions);
     void end_at_limit(const Decisions& decisions);
@@ -62,22 +62,22 @@ class Head {
     void saved(const Pending& batch);
     void forget_waits(RunId run);
 
-    // ---- keeping.cpp: what is kept for each user
+    // ---- keeping.cpp: the stored data of each user
     Status count_kept();  // at the start
-    void count_rows();    // events and audit
+    void count_rows();    // counts rows of events and audit
     void count_values();
     void look_at_disk();  // each second
     // ---- upkeep.cpp
-    void send_alive();       // whoever started it, and would end a loop that is stuck
-    void look_for_tokens();  // that were made on this machine
+    void send_alive();       // sends a sign of life to the starter, which ends a head that hangs
+    void look_for_tokens();  // reads tokens that were made on this machine
     void log_audit_end();    // on standard error, each hour
-    void archive_audit();    // each minute, beside the loop
-    void tidy_up();          // at the start and daily: old events, logs and blobs
-    void sweep();            // daily: the same, and a fresh leaf
+    void archive_audit();    // each minute, on another thread
+    void tidy_up();          // at the start and each day: removes old events, logs and blobs
+    void sweep();            // each day: the same, and a new leaf certificate
     void sweep_later();
-    void measure_use();      // four times a minute: the use of the cluster and the head's health, for charts
-    void measure_storage();  // each minute, beside the loop: a storage root may hang
-    void release_node(const std::string& node);  // its machine was given back: it has left the cluster
+    void measure_use();      // four times a minute, for charts: the use of the cluster, and the head's health
+    void measure_storage();  // each minute, on another thread, since a storage root may hang
+    void release_node(const std::string& node);  // removes a node whose machine was given back from the cluster
 
     HeadOptions options_;
     HeadFacts facts_;
@@ -101,8 +101,8 @@ class Head {
     LogAnswers log_answers_;
     Submissions submissions_;
     Blobs blobs_;
-    RunLocks value_locks_;      // of values that decide which checkpoints are kept
-    PartUploads part_uploads_;  // of cluster://
+    RunLocks value_locks_;      // locks of values that decide which checkpoints are kept
+    PartUploads part_uploads_;  // uploads to cluster://
     StoredFiles stored_;
     TokenBook tokens_;
     BrowserSessions browser_sessions_;
@@ -110,7 +110,7 @@ class Head {
     FirstAdmin first_admin_;
     Revocations revocations_;
     Ownership ownership_;
-    std::optional<RunSpans> spans_;  // where traces are wanted, with their exporter
+    std::optional<RunSpans> spans_;  // set with the exporter if traces are enabled
     std::optional<TraceExporter> traces_;
     NewsInbox news_;
     Sessions sessions_;

@@ -1,4 +1,4 @@
-// What the head does by the clock: tokens made on this machine, the end of the audit, old files.
+// Periodic tasks of the head: tokens made on this machine, the end of the audit, old files.
 #include <unistd.h>
 
 #include <cstdio>
@@ -32,7 +32,7 @@ std::optional<std::int64_t> resident_bytes() {
     return resident * ::sysconf(_SC_PAGESIZE);
 }
 
-// Counts what the cluster has and has allocated. The use itself arrives with heartbeats.
+// Counts the cluster's resources and allocations. The use itself arrives with heartbeats.
 ClusterCounts counts_of(const View& view, const HeadHealth& health) {
     const ClusterTotals sum = totals_of(view.cluster);
     const Sum cpus = amount_of(sum.total, cpu_key), cpus_free = amount_of(sum.free, cpu_key);
@@ -81,7 +81,7 @@ void Head::log_audit_end() {
     loop_.after(options_.audit_end_ms, [this] { log_audit_end(); });
 }
 
-// The audit grows with what people do: its oldest rows leave the database.
+// Moves the oldest rows of the audit out of the database.
 void Head::archive_audit() {
     loop_.offload(
         [this]() -> Status {
@@ -99,8 +99,8 @@ void Head::archive_audit() {
         });
 }
 
-// The node leaves as by `rtrain node leave`: its certificates are revoked with every agent, and only a new join token
-// brings it back.
+// Removes the node as the verb `rtrain node leave` does: its certificates are revoked at every agent, and it needs a
+// new join token to return.
 void Head::release_node(const std::string& node) {
     revocations_.revoke(node);
     tokens_.set_left(node, true);
@@ -117,7 +117,7 @@ void Head::tidy_up() {
     });
     logs_.prune(events_.cluster());
     blobs_.collect();
-    const auto swept = [root = options_.storage_root] {  // removals that a head before this one did not finish
+    const auto swept = [root = options_.storage_root] {  // completes removals that an earlier head did not finish
         if (const auto done = storage::sweep_aside(root); !done)
             std::fprintf(stderr, "rtrain head: %s\n", done.error().message.c_str());
         sweep_uploads(root, uploads_kept_ms);
@@ -149,7 +149,7 @@ void Head::sweep_later() {
 }
 
 void Head::sweep() {
-    events_.once_written([this] { tidy_up(); });  // what is tidied up is judged by what is on disk
+    events_.once_written([this] { tidy_up(); });  // the tidying reads the state on the disk
     if (auto leaf = security::make_leaf(identity_.authority, "rtrain-head")) {
         identity_.leaf = std::move(*leaf);
         server_->replace_identity(identity_.tls());
