@@ -66,7 +66,7 @@ SENTENCES_NOT_YET = (
         "cmd/verbs/",
         *(f"daemon/agent/{part}" for part in "warm/ machine/templates outputs parts agent.hpp adoption".split()),
         *(f"daemon/agent/performers/{part}" for part in ("head/head_link", "workers/warm_starts")),
-        "daemon/head/",
+        "daemon/head/api/",
         "runtime/python/rtrain/data/",
     ),
     *("tests/system/", *(f"tests/unit/{folder}/" for folder in "agent agent_machine head".split())),
