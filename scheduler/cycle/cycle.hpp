@@ -1,4 +1,4 @@
-// One scheduling cycle: its state and its steps. scheduling_cycle.cpp has the order of the steps and places runs;
+// One scheduling cycle: its state and its steps. scheduling_cycle.cpp has the order of the steps and places runs.
 // reservations.cpp makes, renews and keeps reservations.
 #pragma once
 
@@ -17,15 +17,16 @@
 
 namespace rtrain::core {
 
-struct ActiveReservation {  // that is in force in this cycle
+struct ActiveReservation {  // a reservation that is in force in this cycle
     RunId run;
     std::uint32_t shape = 0;
     ReservationMask bit = 0;
     Claim claim = Claim::none;
-    std::optional<std::vector<std::string>> lacks{};  // found out when somebody wants to know
+    // Names of the resources that the run lacks; computed at their first use.
+    std::optional<std::vector<std::string>> lacks{};
 };
 
-// A reservation as those see it that are placed beside it.
+// A reservation as it affects the placement of other runs.
 struct SeenReservation {
     ReservationMask bit = 0;
     std::int32_t priority = 0;
@@ -37,10 +38,10 @@ class Cycle {
     explicit Cycle(Change& change) : change_(change), index_(change.index()), quotas_(change.seen()) {}
     // Returns whether a reservation that is given up has kept a run waiting, so that another cycle is due.
     bool run();
-    void finish();  // after the last cycle
+    void finish();  // called after the last cycle
 
   private:
-    enum class Next { on, skip };  // after a run: its shape goes on, or need not be tried again
+    enum class Next { on, skip };  // after a candidate: whether to try further runs of its shape
     Next consider(const Candidate& candidate);
     Next blocked(const Candidate& candidate);
     std::optional<Next> refused_by_quota(const Candidate& candidate, const Run& run);
@@ -86,16 +87,17 @@ class Cycle {
     Change& change_;
     ClusterIndex& index_;
     Quotas quotas_;
-    std::set<RunId> quota_reserved_;  // kept out by a quota that others are about to leave
+    std::set<RunId> quota_reserved_;  // runs that wait for quota which preempted runs will release
     std::vector<ActiveReservation> reservations_;
-    std::map<RunId, SeenReservation> seen_;       // those of earlier cycles and of this one
-    ReservationMask given_up_ = 0;                // reservations for which this cycle has found no seats any more
+    std::map<RunId, SeenReservation> seen_;       // reservations of earlier cycles and of this one
+    ReservationMask given_up_ = 0;                // reservations for which this cycle has found no seats
     ReservationMask kept_out_ = 0;                // reservations that were closed to a run that found no room
-    std::set<NodeId> taken_on_;                   // where this cycle has placed something
+    std::set<NodeId> taken_on_;                   // nodes on which this cycle has placed a run
     std::set<std::uint32_t> full_;                // shapes that found no room on any node
-    std::map<std::uint32_t, Reason> never_fits_;  // what runs of a shape are told
+    std::map<std::uint32_t, Reason> never_fits_;  // the reason of runs of a shape that can never fit
     std::map<std::uint32_t, std::size_t> too_long_;
-    std::map<std::uint32_t, ReservationMask> refused_;  // shapes that found no room beside the others
+    // Key: shape; value: the open reservations with which it found no room.
+    std::map<std::uint32_t, ReservationMask> refused_;
 };
 
 }  // namespace rtrain::core

@@ -18,7 +18,8 @@ void Cycle::see(RunId id) {
                                                .begin = begin_of(change_.seen(), run)});
 }
 
-// A run that asks for all that a reservation lacks, on the same nodes, starts after it: it needs no reservation before.
+// Returns true if the candidate demands every resource that an earlier reservation lacks, on the same nodes. It starts
+// after that reservation, and so needs none of its own.
 bool Cycle::stands_behind(const Candidate& candidate) {
     const Sums& demand = index_.shape(candidate.shape).total;
     return std::any_of(reservations_.begin(), reservations_.end(), [&](ActiveReservation& reservation) {
@@ -30,7 +31,7 @@ bool Cycle::stands_behind(const Candidate& candidate) {
     });
 }
 
-// As open_to, for a run that starts later: who passes now may not pass then.
+// Like open_to, for a run that starts later: a run that may pass a reservation now may not be able to do so then.
 ReservationMask Cycle::open_to_later(const Run& run) const {
     ReservationMask open = every_reservation;
     for (const auto& [id, reservation] : seen_)
@@ -44,7 +45,7 @@ ReservationMask Cycle::open_beside_active() const {
     return open;
 }
 
-// Returns the reservations of other runs, of this priority or a higher one, whose time is known.
+// Returns the reservations of other runs, of this priority or a higher one, with a known time.
 ReservationMask Cycle::promised_to_others(const Run& run) const {
     ReservationMask promised = 0;
     for (const auto& [id, reservation] : seen_)
@@ -52,9 +53,9 @@ ReservationMask Cycle::promised_to_others(const Run& run) const {
     return promised & ~open_to_later(run);
 }
 
-// Returns seats for a run that finds none beside the reservations of all others: beside those before it in this cycle,
-// and beside the promised times if that is possible. Otherwise the run starts after the promised runs, and their ends
-// are unknown.
+// Returns seats for a run that finds none beside all other reservations. The seats are beside the reservations before
+// it in this cycle, and beside those with a known time if that is possible. Otherwise the run starts after the latter,
+// whose ends are unknown.
 Reservation Cycle::reserve_before_others(const Candidate& candidate) {
     const ReservationMask promised = promised_to_others(change_.seen().runs.at(candidate.run));
     const ReservationMask beside = open_beside_active();
@@ -63,8 +64,8 @@ Reservation Cycle::reserve_before_others(const Candidate& candidate) {
     return reserve(change_.seen(), index_, candidate.shape, change_.now(), beside, {}, Promise::none);
 }
 
-// Makes the reservation anew, or lets it begin sooner: runs end before their limits, and other nodes may be free then.
-// Returns whether there is a reservation.
+// Makes the reservation again, or moves it to an earlier time: runs may end before their limits, and other nodes may be
+// free by then. Returns true if there is a reservation.
 bool Cycle::renew(const Candidate& candidate, Time not_before) {
     const Run& run = change_.seen().runs.at(candidate.run);
     const bool alike = run.seats_reserved.size() == index_.shape(candidate.shape).gang.bundles.size();
@@ -89,7 +90,7 @@ bool Cycle::renew(const Candidate& candidate, Time not_before) {
     return !record.nodes_reserved.empty();
 }
 
-// A node that it has not reserved was given back, and takes a part of the gang now.
+// Returns true if resources were released on a node that is not reserved, and a part of the gang fits there now.
 bool Cycle::found_another_node(const Run& run, const GangRequest& gang) const {
     const auto& nodes = change_.given_back_on();
     return std::any_of(nodes.begin(), nodes.end(), [&](const NodeId& id) {
@@ -99,8 +100,8 @@ bool Cycle::found_another_node(const Run& run, const GangRequest& gang) const {
     });
 }
 
-// Returns true if the reservation waits for others than it expects: a run of higher priority has taken of its seats
-// now, or what was given back on its nodes is not enough.
+// Returns true if the reservation must wait for other attempts than recorded: a run of higher priority has taken some
+// of its seats, or the resources released on its nodes are not enough.
 bool Cycle::overtaken(const Run& run) const {
     const auto& given_back = change_.given_back_on();
     return std::any_of(run.nodes_reserved.begin(), run.nodes_reserved.end(), [&](const NodeId& id) {
@@ -108,9 +109,9 @@ bool Cycle::overtaken(const Run& run) const {
     });
 }
 
-// A reservation is kept as long as it has not passed. One whose time nobody knows is made anew when another node was
-// given back, which it takes before those who wait behind it, or when its seats were taken, and by no other event: it
-// looks at all that runs. Those of earlier versions have no seats.
+// Returns true if the reservation can be kept. One with a known time is kept until that time has passed. One with an
+// unknown time is made again only if resources were released on another node, which it takes before later runs, or if
+// its seats were taken, since making it is expensive. Reservations of earlier versions have no seats.
 bool Cycle::still_valid(const Run& run, const GangRequest& gang) const {
     if (run.seats_reserved.size() != gang.bundles.size() || run.nodes_reserved.empty() ||
         index_.reserved().bit_of(run.id) == 0 || change_.nodes_have_changed())
@@ -120,7 +121,7 @@ bool Cycle::still_valid(const Run& run, const GangRequest& gang) const {
     return !found_another_node(run, gang) && !overtaken(run);
 }
 
-// Returns true if the reservation begins before others could have gone for the run.
+// Returns true if the reservation begins before the grace of a preemption would be over.
 bool Cycle::starts_before_preemption(const Candidate& candidate) const {
     const Run& run = change_.seen().runs.at(candidate.run);
     return run.reserved_from > change_.now() &&
@@ -128,7 +129,8 @@ bool Cycle::starts_before_preemption(const Candidate& candidate) const {
            still_valid(run, index_.shape(candidate.shape).gang);
 }
 
-// Something was given back on the reserved nodes: the reservation waits no longer for attempts whose place it takes.
+// Removes attempts from the ends that the reservation waits for, if resources released on the reserved nodes replace
+// theirs.
 void Cycle::spare_ends(const Run& run) {
     const auto& given_back = change_.given_back_on();
     if (std::none_of(run.nodes_reserved.begin(), run.nodes_reserved.end(),
@@ -145,7 +147,7 @@ void Cycle::spare_ends(const Run& run) {
     if (needed != run.reserved_after) change_.edit(run.id).reserved_after = std::move(needed);
 }
 
-// The time of a reservation is reserved, and moves only to be sooner.
+// Makes a reservation. Its time can only move to an earlier one.
 void Cycle::make_reservation(const Candidate& candidate, Time not_before) {
     const Shape& shape = index_.shape(candidate.shape);
     if (reservations_.size() >= limits::reservations_most || shape.total.empty()) return;
@@ -170,7 +172,8 @@ void Cycle::add_reservation(const Candidate& candidate) {
     refused_.clear();
 }
 
-// A run that would start later than now must fit beside all for which quota is withheld, however short it is.
+// Returns true if the run has no quota for a later start. It must then fit beside all runs for which quota is withheld,
+// however short it is.
 bool Cycle::has_no_quota_later(const Candidate& candidate, const Run& run) const {
     const Borrower who{.run = run.id, .record = &run};
     return quotas_.refuses(candidate.line->queue, index_.shape(candidate.shape).total, who).has_value();
@@ -185,7 +188,7 @@ void Cycle::keep_reservation(const Candidate& candidate, const Run& run) {
         add_reservation(candidate);
 }
 
-// A run in a short backoff keeps its place by a reservation that begins with its next start.
+// Makes a reservation for a run in a short backoff. It begins with the run's next start.
 void Cycle::reserve_for_retry(const Candidate& candidate, const Run& run) {
     if (run.retry_at - change_.now() > limits::backoff_keeps_place || !index_.ever(candidate.shape)) return;
     if (run.nodes_reserved.empty() && has_no_quota_later(candidate, run)) return;

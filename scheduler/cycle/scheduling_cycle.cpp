@@ -1,7 +1,7 @@
-// A scheduling cycle: EASY backfill. Runs are placed in their order; the first that finds no room reserves the seats on
-// which it will start soonest. Runs behind it that are still there when it starts take what it leaves of each node: see
-// room_beside. A run that lacks something else than the reservations before it reserves seats as well. So does the
-// oldest gang of each queue once it has waited long. See docs/queues.md.
+// A scheduling cycle: EASY backfill. Runs are placed in order. The first run without room reserves the seats on which
+// it can start soonest. Later runs that would still run at that time may use only the rest of each node (room_beside).
+// A run that lacks another resource than the earlier reservations reserves seats too, and so does the oldest gang of
+// each queue after a long wait. See docs/queues.md.
 #include "scheduler/cycle/scheduling_cycle.hpp"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ void Cycle::give_reason(RunId id, const Reason& reason) {
     if (change_.seen().runs.at(id).reason != reason) change_.edit(id).reason = reason;
 }
 
-// All reservations but those of other runs, of this priority or a higher one, that the run must leave alone.
+// Returns all reservations except those that the run must leave alone: of other runs, of this priority or a higher one.
 ReservationMask Cycle::open_to(const Run& run, std::optional<Duration> limit) {
     ReservationMask open = every_reservation;
     for (const auto& [id, reservation] : seen_)
@@ -52,7 +52,7 @@ std::optional<Cycle::Next> Cycle::refused_by_quota(const Candidate& candidate, c
         quotas_.refuses(candidate.line->queue, index_.shape(candidate.shape).total, borrower(run, change_.now()));
     if (!over) return std::nullopt;
     if (run.state == RunState::queued) give_reason(run.id, reason_of(*over));
-    if (over->of_user) return Next::skip;  // the line has the runs of this user alone
+    if (over->of_user) return Next::skip;  // the line holds only runs of this user
     if (run.retry_at > change_.now()) return Next::skip;
     const bool may = over->lent() || rules_of(change_.seen().queues, candidate.line->queue).preempt;
     if (may && preempt_within_quota(candidate, run)) return Next::on;
@@ -60,7 +60,8 @@ std::optional<Cycle::Next> Cycle::refused_by_quota(const Candidate& candidate, c
                                                                                                         : Next::skip;
 }
 
-// What is kept back for a reservation may be lent to who has ended by then: the shortest of the same shape?
+// Returns true if the shortest waiting run of this shape would end before the reserved quota is needed. Such a run may
+// borrow the quota.
 bool Cycle::shorter_may_borrow(const Candidate& candidate, const OverQuota& over) const {
     if (!over.claimed && !over.promised) return false;
     const Duration shortest = index_.waiting().at(*candidate.line).at(candidate.shape).by_length.begin()->first;
@@ -69,9 +70,9 @@ bool Cycle::shorter_may_borrow(const Candidate& candidate, const OverQuota& over
     return !quotas_.refuses(candidate.line->queue, index_.shape(candidate.shape).total, who);
 }
 
-// Lower priorities are preempted within a quota too, and borrowers return what was lent. What they free is reserved for
-// it, in the quota and on nodes: else those who go first would have it again before the last has gone. Nobody goes for
-// nodes that are kept for others.
+// Preempts runs of lower priority within a quota, and borrowers of lent quota. The released quota and seats are
+// reserved for the run, since otherwise the preempted runs would take them again before the last one has ended. No run
+// is preempted for nodes that are reserved for others.
 bool Cycle::preempt_within_quota(const Candidate& candidate, const Run& run) {
     if (index_.shape(candidate.shape).total.empty() || heads() >= limits::heads_most ||
         reservations_.size() >= limits::reservations_most)
@@ -83,14 +84,14 @@ bool Cycle::preempt_within_quota(const Candidate& candidate, const Run& run) {
     if (room->requested_now && !run.nodes_reserved.empty()) drop_reservation(change_.edit(candidate.run));
     make_reservation(candidate, room->by);
     quota_reserved_.insert(candidate.run);
-    if (run.reserved_from.ms != 0 && quotas_.withholds(run)) return true;  // until that time
-    quotas_.starts(candidate.run);                                         // counted as reserved now
+    if (run.reserved_from.ms != 0 && quotas_.withholds(run)) return true;  // reserved from that time on
+    quotas_.starts(candidate.run);                                         // reserved from now on
     quotas_.reserve(candidate.line->queue, index_.shape(candidate.shape).total);
     return true;
 }
 
-// Called for a candidate whose quota has room: it waits for nodes alone. Reasons that name a full quota are replaced,
-// for the candidate and for the runs of its shape behind it.
+// Handles a candidate whose quota has room, so that it waits only for nodes. Replaces reasons that name a full quota,
+// for the candidate and for later runs of its shape.
 void Cycle::within_quota(const Candidate& candidate) {
     const Run& first = change_.seen().runs.at(candidate.run);
     if (first.state == RunState::queued && !is_quota_reason(first.reason)) return;
@@ -109,7 +110,7 @@ Cycle::Next Cycle::blocked(const Candidate& candidate) {
     within_quota(candidate);
     if (candidate.claim == Claim::none && heads() >= limits::heads_most) return Next::skip;
     if (!index_.ever(candidate.shape)) return Next::skip;
-    // A gang without resources waits for others of its user to end: no reserved amount and no preemption helps it.
+    // A gang without resources waits for its user's other runs to end. Neither a reservation nor a preemption helps it.
     if (index_.shape(candidate.shape).total.empty()) return Next::skip;
     const Run& run = change_.seen().runs.at(candidate.run);
     const bool behind = stands_behind(candidate);
@@ -123,11 +124,12 @@ Cycle::Next Cycle::blocked(const Candidate& candidate) {
     if (!room && run.nodes_reserved.empty() && has_no_quota_later(candidate, run))
         return candidate.claim == Claim::none ? Next::skip : Next::on;
     make_reservation(candidate, change_.now());
-    if (start_on_reserved_seats(candidate, run)) return Next::on;  // of reservations behind it: no event may follow
+    // The seats may overlap those of later reservations. The run starts now, since no event may follow.
+    if (start_on_reserved_seats(candidate, run)) return Next::on;
     return candidate.claim == Claim::none ? Next::skip : Next::on;
 }
 
-// An elastic run takes as many workers as fit and its quota allows.
+// Returns a placement of an elastic run with as many workers as fit and as its quota allows.
 PlacementAnswer Cycle::grown(const Run& run, PlacementAnswer smallest, ReservationMask open) {
     if (smallest.verdict != Verdict::feasible_now || workers_min(run) == workers_max(run)) return smallest;
     GangRequest largest = gang_of(run, workers_max(run));
@@ -139,7 +141,7 @@ PlacementAnswer Cycle::grown(const Run& run, PlacementAnswer smallest, Reservati
     return sized.answer.verdict == Verdict::feasible_now ? std::move(sized.answer) : std::move(smallest);
 }
 
-// Runs that may grow get what no waiting run could use, within their quota.
+// Gives runs that may grow the resources that no waiting run could use, within their quota.
 void Cycle::grow() {
     if (!some_may_grow(change_.seen())) return;
     const Unwanted open = unwanted_nodes(change_, quotas_, any_priority);
@@ -168,7 +170,7 @@ Cycle::Next Cycle::consider(const Candidate& candidate) {
         within_quota(candidate);
         return Next::skip;
     }
-    const bool nothing = index_.shape(candidate.shape).total.empty();  // takes no amount that is reserved
+    const bool nothing = index_.shape(candidate.shape).total.empty();  // takes no reserved amount
     const ReservationMask open = nothing ? every_reservation : open_to(run);
     const auto refused = refused_.find(candidate.shape);
     if (nothing || refused == refused_.end() || (open & ~refused->second) != 0) {
@@ -192,14 +194,14 @@ bool Cycle::start(const Candidate& candidate, const Run& run, ReservationMask op
     return true;
 }
 
-// Returns the reservations that the run must leave alone even on the seats that it has reserved: those with a promised
-// time, and for a run without one also those that come before it in this cycle.
+// Returns the reservations that the run must leave alone even on its own reserved seats: those with a known time. If
+// the run's own time is unknown, also those before it in this cycle.
 ReservationMask Cycle::closed_to_own_seats(const Run& run) {
     const ReservationMask before = run.reserved_from.ms == 0 ? ~open_beside_active() : 0;
     return (promised_to_others(run) | before) & ~open_to(run);
 }
 
-// Once its time has come, the seats that the run has reserved are its own, whatever the reservations behind it expect.
+// Starts the run on its reserved seats if its time has come and they are free. Later reservations do not matter.
 bool Cycle::start_on_reserved_seats(const Candidate& candidate, const Run& run) {
     if (run.reserved_from > change_.now() ||
         !are_free(index_, run, index_.shape(candidate.shape).gang, closed_to_own_seats(run)))
@@ -221,8 +223,8 @@ void Cycle::place_on(const Candidate& candidate, const Run& run, const Seats& se
     wait_for_passed({.run = candidate.run, .number = run.attempts});
 }
 
-// An attempt has passed reservations that had their turn in this cycle. Those of unknown time whose seats it took wait
-// for its end as well, so that what others expect beside these seats stays true.
+// Updates reservations that an attempt has passed. A reservation of unknown time whose seats the attempt took waits for
+// the attempt's end too, so that its released amounts stay correct.
 void Cycle::wait_for_passed(AttemptId passed) {
     for (const ActiveReservation& reservation : reservations_) {
         const Run& run = change_.seen().runs.at(reservation.run);
@@ -239,7 +241,8 @@ void Cycle::wait_for_passed(AttemptId passed) {
     }
 }
 
-// Behind a reservation. A shorter one of the same shape may still be over in time: is there room for the shortest?
+// Returns true if the shortest run of the candidate's shape may still pass the reservation by ending in time, and has
+// room.
 bool Cycle::some_may_pass(const Candidate& candidate) {
     const bool no_time =
         std::none_of(seen_.begin(), seen_.end(), [](const auto& entry) { return entry.second.begin.from.ms != 0; });
@@ -289,8 +292,8 @@ Reason Cycle::reason_to_wait(const Run& run, std::uint32_t shape) {
     return reason;
 }
 
-// Nodes have come or gone, or other quotas are in force. Those of a shape were told alike. While a node has not
-// registered since the head's start, runs keep the reason that they had before it.
+// Returns the runs whose stored wait reason is out of date because nodes or quotas changed. All runs of one shape share
+// a reason. While a node has not registered since the head's start, runs keep their earlier reason.
 std::set<RunId> Cycle::outdated_reasons() {
     std::set<RunId> outdated;
     const bool nodes_changed = change_.nodes_have_changed() && !index_.awaits_nodes();
@@ -312,7 +315,8 @@ std::set<RunId> Cycle::outdated_reasons() {
     return outdated;
 }
 
-// Every run is told once why it waits, and again when that may hold no more. (Behind whom it waits is for `explain`.)
+// Stores the wait reason of every run once, and again when it may be out of date. `explain` computes which runs it
+// waits behind.
 void Cycle::give_reasons() {
     std::set<RunId> without_reason = index_.fresh();
     if (change_.nodes_have_changed() || change_.queues_have_changed()) without_reason.merge(outdated_reasons());
@@ -321,7 +325,7 @@ void Cycle::give_reasons() {
             give_reason(id, reason_to_wait(run, index_.shape_of(id)));
 }
 
-// Those who reserved before and are no longer first.
+// Drops the reservations of runs that are no longer among the first. Returns them.
 ReservationMask Cycle::release_other_reservations() {
     ReservationMask given_up = 0;
     std::set<RunId> reserving;
@@ -335,7 +339,7 @@ ReservationMask Cycle::release_other_reservations() {
     return given_up;
 }
 
-// A run whose turn has come and that keeps no reservation closes none to those behind it.
+// Opens the reservation of a run that was considered and keeps none, for the later runs.
 void Cycle::forget_lapsed(const Candidate& candidate) {
     const auto seen = seen_.find(candidate.run);
     if (seen == seen_.end()) return;

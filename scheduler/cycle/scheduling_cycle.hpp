@@ -1,4 +1,4 @@
-// One look at the queue: who of those that wait is placed now.
+// One pass over the queue, which places waiting runs.
 #pragma once
 
 #include "scheduler/index/change.hpp"
