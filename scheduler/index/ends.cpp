@@ -1,4 +1,4 @@
-// When running attempts are expected to end.
+// Estimates when running attempts end.
 #include <algorithm>
 #include <cmath>
 
@@ -8,7 +8,7 @@
 namespace rtrain::core {
 namespace {
 
-struct Commits {  // of one attempt, as far as they are on record
+struct Commits {  // the recorded checkpoints of one attempt
     const Checkpoint* first = nullptr;
     const Checkpoint* latest = nullptr;
 };
@@ -24,8 +24,9 @@ Commits commits_of(const Cluster& cluster, AttemptId id) {
     return commits;
 }
 
-// The last checkpoint says how far the run is on its way to `stop: {epoch: 20}`; it goes on at the pace since the first
-// one of the same attempt. With one alone: since the attempt began, where it is known how far the run was then.
+// Estimates the end from the progress towards `stop: {epoch: 20}`: the last checkpoint's epoch, and the pace since the
+// first checkpoint of the same attempt. With only one checkpoint the pace is that since the attempt's begin, if its
+// progress then is known.
 std::optional<Time> end_by_progress(const Cluster& cluster, const Attempt& attempt) {
     const RunSpec& spec = cluster.runs.at(attempt.id.run).spec;
     if (spec.stop_at.empty()) return std::nullopt;
@@ -50,7 +51,7 @@ std::optional<Time> end_by_progress(const Cluster& cluster, const Attempt& attem
     return end;
 }
 
-// By the limit, by the pace, or by what was asked of it. `since`: when an attempt that has not started begins.
+// Returns the end by the limit, by the pace, or by a request. `since`: the begin of an attempt that has not started.
 std::optional<Time> ends_by(const Cluster& cluster, const Attempt& attempt, Time since) {
     const Run& run = cluster.runs.at(attempt.id.run);
     std::optional<Time> end;
@@ -62,7 +63,7 @@ std::optional<Time> ends_by(const Cluster& cluster, const Attempt& attempt, Time
     return end;
 }
 
-// Its processes are gone; what is left is that its nodes report it.
+// Returns true if all processes have exited, so that only the nodes' reports are missing.
 bool all_exited(const Attempt& attempt) {
     return std::all_of(attempt.workers.begin(), attempt.workers.end(),
                        [](const Worker& worker) { return worker.state == WorkerState::exited; });

@@ -1,6 +1,5 @@
-// What reservations hold of each node, in the cluster index: their seats, and what the attempts hold of which they
-// expect that they end before. Of the attempts of unknown end a reservation counts on those alone that its record
-// names.
+// The part of the cluster index about reservations on each node: their seats, and the amounts of attempts that are
+// expected to end before them. For attempts of unknown end, a reservation counts only on those in its record.
 #include <algorithm>
 
 #include "scheduler/index/cluster.hpp"
@@ -63,7 +62,7 @@ void ClusterIndex::move_release(const Allocation& allocation, ReservationMask fr
     }
 }
 
-// The attempt is new, or is expected to end at another time than before.
+// Updates an attempt that is new, or whose expected end has changed.
 void ClusterIndex::renew_releases(AttemptId id) {
     Allocation& allocation = attempts_.at(id);
     const ReservationMask before = allocation.ends_before;

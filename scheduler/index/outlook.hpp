@@ -1,5 +1,5 @@
-// The nodes as they would be once some attempts, or parts of them, had ended, beside the reservations that a mask does
-// not open. Inside of the core only.
+// The nodes as they would be after some attempts, or parts of them, had ended. Reservations that a mask does not open
+// are taken into account. Used inside of the core only.
 #pragma once
 
 #include <map>
@@ -12,15 +12,15 @@ namespace rtrain::core {
 class Outlook {
   public:
     Outlook(const Cluster& cluster, ReservationMask open);
-    void give_back(const Attempt& part);  // of a live attempt; ranks without a node in their seat go on
-    std::vector<NodeView> nodes() const& { return Outlook(*this).nodes(); }  // by id
+    void give_back(const Attempt& part);  // a part of a live attempt; ranks whose seat has no node continue
+    std::vector<NodeView> nodes() const& { return Outlook(*this).nodes(); }  // sorted by id
     std::vector<NodeView> nodes() &&;
 
   private:
     const Cluster* cluster_;
     ReservationMask open_;
-    std::vector<NodeView> nodes_;             // as if nothing were reserved
-    std::map<std::size_t, NodeHolds> holds_;  // of the nodes with seats of closed reservations
+    std::vector<NodeView> nodes_;             // without reservations
+    std::map<std::size_t, NodeHolds> holds_;  // for the nodes with seats of closed reservations
 };
 
 }  // namespace rtrain::core
