@@ -1,8 +1,7 @@
-// Nodes that are taken out of use: drained by people, quarantined by evidence. A draining node takes no new bundle; the
-// runs on it are asked for a checkpoint and move at their commit: with a deadline in any case, without one only when
-// there is room elsewhere (else they stay until they end). At the deadline what is left is stopped and moved.
-// A node whose disk is nearly full takes no new bundle either, but what trains there stays: a checkpoint needs room
-// too.
+// Nodes that are taken out of use: drained by people, or quarantined. A draining node gets no new bundle. The runs on
+// it get a checkpoint request and move at their commit: with a deadline in any case, without one only if other nodes
+// have room (otherwise they stay until they end). At the deadline the remaining runs are stopped and moved. A node
+// whose disk is nearly full gets no new bundle either, but its runs stay, since a checkpoint needs space too.
 #include <algorithm>
 #include <set>
 
@@ -15,7 +14,8 @@
 namespace rtrain::core {
 namespace {
 
-// What waits behind it takes nothing from it; what waits before it would have the room first.
+// Returns true if the run fits on other nodes. Runs behind it in the queue do not reduce the room. Runs before it take
+// the room first.
 bool fits_elsewhere(Change& change, const Attempt& attempt) {
     const Run& run = change.seen().runs.at(attempt.id.run);
     const std::vector<NodeView> nodes = nodes_left_to(change, attempt, run.spec.priority);
@@ -34,7 +34,7 @@ bool drains(const Cluster& cluster, const NodeId& id) {
     return node != cluster.nodes.end() && node->second.state == NodeState::draining;
 }
 
-// Of a run that does not train yet nothing is lost.
+// Moves an attempt that has not started to train, so that no progress is lost.
 void move_unstarted(Change& change, AttemptId id, const Node& node) {
     const Attempt& attempt = change.seen().attempts.at(id);
     if (!node.drain_deadline && !fits_elsewhere(change, attempt)) return;
@@ -61,7 +61,7 @@ void request_move(Change& change, AttemptId id, const Node& node) {
     }
 }
 
-// Its own node is in use again, and no other one of it drains: it stays.
+// Withdraws the request to move an attempt if its node is in use again and none of its other nodes drains.
 void cancel_move(Change& change, AttemptId id) {
     const Attempt& attempt = change.seen().attempts.at(id);
     if (!request_pending(attempt) || attempt.request->reason != RequestReason::drain) return;
@@ -71,8 +71,8 @@ void cancel_move(Change& change, AttemptId id) {
     change.note(notes::not_moved(name_of(change.seen(), id.run)));
 }
 
-// A program that ended by itself, with an exception, a wrong word on its command line, or more memory than there is,
-// says more of its code than of the node. A shell whose program died of signal n ends with 128 + n.
+// Returns true if the program ended by itself: with an exception, a wrong argument, or too little memory. That is more
+// likely a fault of its code than of the node. A shell whose program died of signal n ends with 128 + n.
 bool by_its_own_doing(const Attempt& attempt) {
     const auto& exit = attempt.workers[attempt.first_failure->value].exit;
     if (!exit) return false;
@@ -94,7 +94,8 @@ bool went_on_elsewhere(const Cluster& cluster, const Attempt& failed, const Node
     return false;
 }
 
-// What counts against the node: deaths by a signal, and what the same code did not do elsewhere.
+// Returns the failures that count against the node: deaths by a signal, and failures that the same code did not have on
+// other nodes.
 std::vector<NodeFailure> telling_failures(const Cluster& cluster, const Node& node) {
     std::vector<NodeFailure> telling;
     for (const NodeFailure& failure : node.failures) {
@@ -124,7 +125,7 @@ Reason evidence(const Cluster& cluster, const std::vector<NodeFailure>& failures
     return reason;
 }
 
-// A run that fails first on several nodes is its own fault.
+// Returns true if the run has failed first on several nodes, so that the run is the likely cause.
 bool follows_the_run(const Cluster& cluster, const Attempt& attempt, const NodeId& node) {
     for (auto at = cluster.attempts.lower_bound({.run = attempt.id.run, .number = 0});
          at != cluster.attempts.end() && at->first.run == attempt.id.run; ++at) {
@@ -193,7 +194,7 @@ void praise(Change& change, const Attempt& attempt) {
         if (known != change.seen().nodes.end() && !known->second.failures.empty()) change.edit(id).failures.clear();
     }
     if (change.seen().runs.at(attempt.id.run).failures == 0) return;
-    for (const NodeId& id : blamed_by(change.seen(), attempt.id.run)) {  // what failed there went on elsewhere
+    for (const NodeId& id : blamed_by(change.seen(), attempt.id.run)) {  // code that failed there runs on other nodes
         forget_old_failures(change, id);
         quarantine_on_evidence(change, id);
     }
@@ -254,7 +255,7 @@ void enforce_drains(Change& change) {
 void on(Change& change, const NodeDrained& event) {
     const auto known = change.seen().nodes.find(event.node);
     if (known == change.seen().nodes.end()) return change.refuse(no_such_node(event.node));
-    if (event.by_disk && known->second.state != NodeState::ready) return;  // it takes no new bundle already
+    if (event.by_disk && known->second.state != NodeState::ready) return;  // it gets no new bundle already
     Node& node = change.edit(event.node);
     (node.state == NodeState::lost ? node.back_as : node.state) = NodeState::draining;
     node.state_reason = reasons::DrainedBy{

@@ -1,4 +1,4 @@
-// The parts of `decide`, one function per event and the steps that they share. Inside of the core only.
+// The parts of `decide`: one function per event, and their common steps. Used inside of the core only.
 #pragma once
 
 #include <functional>
@@ -19,48 +19,49 @@ void place_attempt(Change& change, RunId run, const Seats& seats);
 void prepare_node(Change& change, const Attempt& attempt, const NodeId& node);
 void stop_on_node(Change& change, const Attempt& attempt, const NodeId& node, const Reason& why);
 void begin_stop(Change& change, AttemptId id, AttemptState end_as, const Reason& cause);
-void work_ended(Change& change, AttemptId id, Duration ago);  // once: so long ago its workers' work was over
-enum class Counts { yes, no };                                // against max_failures
+// Called once; `ago`: the time since the end of its workers' work.
+void work_ended(Change& change, AttemptId id, Duration ago);
+enum class Counts { yes, no };  // whether it counts against max_failures
 void fail_attempt(Change& change, AttemptId id, AttemptState end_as, const Reason& cause, Counts counts);
-void node_is_empty(Change& change, AttemptId id, const NodeId& node);  // of a stopping attempt
+void node_is_empty(Change& change, AttemptId id, const NodeId& node);  // for a stopping attempt
 void end_run(Change& change, RunId id, RunState state, const Reason& reason);
 void avoid(Change& change, RunId run, const NodeId& node);
 
 // ---- asked for a checkpoint, and what follows it (checkpoint_requests.cpp)
 void request_checkpoint(Change& change, AttemptId id,
-                        CheckpointRequest request);  // of a running attempt; `asked` is filled in
+                        CheckpointRequest request);  // for a running attempt; sets `asked`
 void repeat_request(Change& change, const Attempt& attempt, const NodeId& node);
-void end_for_request(Change& change, AttemptId id);  // what follows its request, now
-// A commit of it has come, which fulfils the request of that time (0: none; not told: any).
+void end_for_request(Change& change, AttemptId id);  // ends the attempt as its request requires
+// Handles a commit of the attempt that fulfils the request of the time `answers` (0: none; nullopt: any).
 void fulfil_request(Change& change, AttemptId id, std::optional<Time> answers);
-void enforce_requests(Change& change);                    // deadlines
-void withdraw_requests(Change& change);                   // of those who gave way to a run that waits no longer
-void place_anew(Change& change, const Attempt& attempt);  // it has ended for its request
+void enforce_requests(Change& change);                    // acts on passed deadlines
+void withdraw_requests(Change& change);                   // withdraws the requests for a preemptor that no longer waits
+void place_anew(Change& change, const Attempt& attempt);  // places a run again whose attempt has ended for its request
 
 // ---- elastic.cpp
 struct Unwanted {
     Outlook outlook;          // beside the seats that waiting runs have reserved
-    std::set<NodeId> wanted;  // nodes that others could use
+    std::set<NodeId> wanted;  // nodes that waiting runs could use
 };
-using MayHave = std::function<bool(const Run& run, std::uint32_t workers)>;  // what its quota says
+using MayHave = std::function<bool(const Run& run, std::uint32_t workers)>;  // returns whether the quota allows that
 void grow_elastic(Change& change, const Unwanted& open, const MayHave& may_have);
 // Nodes that no waiting run of that priority or a higher one could use, within its quota, beside the seats that such
 // runs have reserved.
 Unwanted unwanted_nodes(Change& change, const Quotas& quotas, std::int32_t priority);
-// Where it could be once it had stopped of its own accord: on its own seats and such nodes. None where a waiting run of
-// higher priority would have its seats, or its part of a quota, before it.
+// Returns the nodes for an attempt that would end by itself: its own seats, and nodes of the kind above. Empty if a
+// waiting run of higher priority would take its seats, or its part of a quota, first.
 std::vector<NodeView> nodes_left_to(Change& change, const Attempt& attempt, std::int32_t priority);
 bool some_may_grow(const Cluster& cluster);
 const std::vector<NodeView>& nodes_now(Change& change);
-bool still_resizes(Change& change, const Attempt& attempt);  // at its commit, or deadline
+bool still_resizes(Change& change, const Attempt& attempt);  // at its commit, or at the deadline
 
 // ---- drain.cpp
 Error no_such_node(const NodeId& node);                    // nodes.cpp
 bool still_moves(Change& change, const Attempt& attempt);  // at its commit
-void request_if_draining(Change& change, AttemptId id);    // an attempt that begins to run
-void enforce_drains(Change& change);                       // deadlines
+void request_if_draining(Change& change, AttemptId id);    // for an attempt that begins to run
+void enforce_drains(Change& change);                       // acts on passed deadlines
 // Whether the agent of a node that is taken away ended it, and its run is moved rather than failed.
-bool is_taken_away(const Node& node);   // drained by its own agent, which is to end
+bool is_taken_away(const Node& node);   // drained by its own agent, which must end
 bool is_out_of_disk(const Node& node);  // drained by its own agent, whose disk is nearly full
 bool ended_by_its_node(const Cluster& cluster, const NodeId& id, const ExitCause& exit);
 void end_for_drain(Change& change, AttemptId id, const NodeId& node);
@@ -71,14 +72,14 @@ std::optional<Error> wrong_after(const Cluster& cluster, const RunSpec& spec);
 std::vector<After> still_to_come(const Cluster& cluster, const RunSpec& spec);
 void settle_dependents(Change& change, RunId id, RunState state);  // `id` has ended
 void settle_array(Change& change, const Run& ended);
-Reason blocked_by(const Cluster& cluster, const Run& run);  // why it is not to be placed yet; none: it is
+Reason blocked_by(const Cluster& cluster, const Run& run);  // why it must not be placed yet; none if it may be
 
 // ---- arrays.cpp ----------------------------------------------------------------------------------------------------
 void begin_array(Change& change, PendingArray array);  // makes the first runs; TimePassed makes the others
 void continue_arrays(Change& change);
-// Returns a name that the submission needs and that a pending array is to give to a run; nullopt if there is none.
+// Returns a name in the submission that a pending array will give to a run; nullopt if there is none.
 std::optional<std::string> promised_name(const Cluster& cluster, const RunSubmitted& event);
-// A run of the array has ended, and no made run waits for its place.
+// Handles the end of a run of the array when no run that is made waits for its place.
 void release_place(Change& change, const Run& ended);
 
 // ---- runs.cpp ------------------------------------------------------------------------------------------------------
@@ -116,8 +117,8 @@ void on(Change& change, const CheckpointVerified& event);
 // ---- checkpoints.cpp ----------------------------------------------------------------------------------------------
 // The run knows these as well from now on: what earlier runs of its name committed.
 void know_earlier(Change& change, RunId run, const std::vector<Checkpoint>& earlier);
-void retain(Change& change, RunId run);                     // decides which checkpoints go
-void repeat_deletions(Change& change, const NodeId& node);  // those this node is to carry out
+void retain(Change& change, RunId run);                     // decides which checkpoints to delete
+void repeat_deletions(Change& change, const NodeId& node);  // repeats the orders for this node
 
 // ---- preempt.cpp --------------------------------------------------------------------------------------------------
 // Requests checkpoints of the runs that must be preempted so that the waiting run fits on nodes of the mask. Returns
