@@ -17,7 +17,7 @@ Amount& device_in(std::vector<Amount>& gpus, std::size_t device) {
     return gpus[device];
 }
 
-// Limits the room to what is left when `seats` are taken of what is free then.
+// Limits the room to the rest after `seats` are taken from the amounts that are free by then.
 void limit(OpenRoom& room, const NodeView& node, const Held& released, const Held& seats) {
     for (const auto& [name, taken] : seats.amounts) {
         const auto free = room.free.find(name);
@@ -42,7 +42,7 @@ bool enough(const NodeView& node, const Held& released, const Held& seats) {
            });
 }
 
-// Returns what attempts hold on whose end one of the reservations counts.
+// Returns the amounts of attempts on whose end one of the reservations counts.
 Held released_for(const NodeHolds& holds, ReservationMask reservations) {
     Held released;
     for (const auto& [mask, held] : holds.released)

@@ -1,5 +1,5 @@
-// The seats that reservations hold on one node, and what they leave to a run that is still there when they begin. Each
-// reservation has a bit of a mask. A mask of closed reservations names those that a run must leave alone.
+// The seats that reservations hold on one node, and the room for a run that would still run at their begin. Each
+// reservation has a bit of a mask. A mask of closed reservations contains those that a run must leave alone.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@ namespace rtrain {
 using ReservationMask = std::uint32_t;  // a set of reservations, one bit each
 inline constexpr ReservationMask every_reservation = ~ReservationMask{0};
 
-struct Held {                  // amounts of one node
-    Resources amounts;         // without GPU
-    std::vector<Amount> gpus;  // by device; a device beyond the end has none
+struct Held {                  // amounts on one node
+    Resources amounts;         // without GPUs
+    std::vector<Amount> gpus;  // by device; missing devices have none
     bool operator==(const Held&) const = default;
 };
 void add(Held& into, const Resources& demand, const std::vector<GpuShare>& shares);
@@ -25,9 +25,9 @@ void subtract(Held& from, const Resources& demand, const std::vector<GpuShare>& 
 
 struct NodeHold {  // the seats of one reservation
     ReservationMask bit = 0;
-    Time from;           // when it begins; an unknown time is the latest of all
+    Time from;           // its begin; an unknown time is the latest of all
     RunId run;           // orders reservations that begin together
-    bool whole = false;  // it holds all of the node, as reservations of earlier versions do
+    bool whole = false;  // it holds the whole node, as reservations of earlier versions do
     Held seats;
     bool operator==(const NodeHold&) const = default;
 };
@@ -35,11 +35,11 @@ inline constexpr Time unknown_begin{INT64_MAX};
 
 struct NodeHolds {
     std::vector<NodeHold> seats;  // in the order in which the reservations begin
-    // What attempts hold, by the reservations that expect that these attempts have ended when they begin.
+    // Amounts of attempts, by the reservations that expect these attempts to have ended at their begin.
     std::map<ReservationMask, Held> released;
     bool operator==(const NodeHolds&) const = default;
-    ReservationMask mask() const;  // of all reservations with seats here
-    // An attempt has ended, and what it held is free; or it has not.
+    ReservationMask mask() const;  // all reservations with seats on this node
+    // Removes, or adds, the amounts of an attempt that has ended, or that is expected to end.
     void release(ReservationMask of, const Resources& demand, const std::vector<GpuShare>& shares);
     void expect(ReservationMask of, const Resources& demand, const std::vector<GpuShare>& shares);
 };
@@ -48,15 +48,14 @@ struct OpenRoom {
     Resources free;            // without GPU
     std::vector<Amount> gpus;  // by device
 };
-// Returns what a run may take of the node without delaying a closed reservation. Of each resource and device this is
-// the smaller of what is free now and of what will be free when the reservation begins, less its seats and the seats of
-// the closed reservations that begin before it. One of unknown time may begin before the others: its seats alone count
-// against what it waits for.
+// Returns the room of a run on the node that delays no closed reservation. For each resource and device it is the
+// smaller of two amounts: the one free now, and the one free at the reservation's begin, minus its seats and those of
+// the closed reservations before it. A reservation of unknown time may begin before the others, so only its own seats
+// are subtracted.
 OpenRoom room_beside(const NodeView& node, const NodeHolds& holds, ReservationMask closed);
-// The same for a run that starts at another time, which it is to be promised: reservations of unknown time may have
-// begun by then, whatever they wait for now.
+// The same for a run that starts at a later, promised time. Reservations of unknown time may have begun by then.
 OpenRoom room_behind(const NodeView& node, const NodeHolds& holds, ReservationMask closed);
-// True if the seats of the reservation will be free when it begins, beside those of `others` that begin before it.
+// True if the reservation's seats will be free at its begin, beside the seats of the `others` that begin before it.
 bool covered(const NodeView& node, const NodeHolds& holds, ReservationMask bit, ReservationMask others);
 
 }  // namespace rtrain

@@ -1,7 +1,6 @@
-// Which seats are reserved for which waiting run. Each reservation has a bit of the mask, and whoever is being placed
-// says which reservations it may ignore. Bits stay from one scheduling cycle to the next, so that only a reservation
-// that is made, moved or given up touches nodes. Reservations follow from the records (Run::seats_reserved); the bits
-// are of the moment.
+// The reserved seats of waiting runs. Each reservation has a bit of the mask, and a placement names the reservations
+// that it may ignore. Bits stay the same from one scheduling cycle to the next, so that only a change of a reservation
+// touches nodes. Reservations are computed from the records (Run::seats_reserved); the bits are not stored.
 #pragma once
 
 #include <map>
@@ -12,11 +11,11 @@
 
 namespace rtrain {
 
-struct ReservedSeats {   // of one waiting run
-    Time from;           // when it begins; an unknown time is the latest of all
-    bool whole = false;  // it holds all of its nodes
+struct ReservedSeats {   // the reservation of one waiting run
+    Time from;           // its begin; an unknown time is the latest of all
+    bool whole = false;  // it holds whole nodes
     std::map<NodeId, Held> nodes;
-    std::set<AttemptId> after;  // unknown time: the attempts whose ends it waits for
+    std::set<AttemptId> after;  // for an unknown time: the attempts whose ends it waits for
     bool operator==(const ReservedSeats&) const = default;
 };
 
@@ -28,10 +27,10 @@ class Reservations {
     };
     struct Moved {
         ReservationMask bit = 0;
-        std::set<NodeId> nodes;  // where the reservation holds something else than before
+        std::set<NodeId> nodes;  // nodes on which the reservation has changed
     };
-    Moved reserve(RunId run, ReservedSeats seats);  // no nodes: the run gives its reservation and its bit up
-    ReservationMask bit_of(RunId run) const;        // 0: it has none
+    Moved reserve(RunId run, ReservedSeats seats);  // without nodes: drops the run's reservation and bit
+    ReservationMask bit_of(RunId run) const;        // 0: the run has none
     bool empty() const { return entries_.empty(); }
     const std::map<RunId, Entry>& entries() const { return entries_; }
     std::map<RunId, ReservedSeats> seats() const;  // without bits
