@@ -13,8 +13,8 @@
 namespace rtrain::core {
 namespace {
 
-// Attempts in the order in which they are expected to end: those that time does not move stand in the cluster index,
-// the others are put between them.
+// The attempts in the order of their expected ends. Attempts whose end does not move with time are stored in the
+// cluster index; the others are merged in.
 class Releases {
   public:
     Releases(const Cluster& cluster, Time now) : ends_(cluster.index.ends()), next_(ends_.begin()) {
@@ -39,8 +39,7 @@ class Releases {
     std::size_t at_ = 0;
 };
 
-// The nodes as they will be after some of the releases. Of gangs that the index knows only the nodes are looked at that
-// are released.
+// The nodes after some of the releases. For gangs in the index, only the nodes with releases are recomputed.
 class Future {
   public:
     Future(ClusterIndex& index, std::uint32_t shape, ReservationMask open)
@@ -66,7 +65,7 @@ class Future {
             recount(then);
         }
     }
-    // Exact for gangs of one shape; for others the first bundle stands for all, and `seats` has the last word.
+    // Exact for gangs of one shape. For others the first bundle represents all, and `seats` makes the final check.
     bool enough() const {
         const std::uint64_t wanted = gang_.bundles.size();
         return limits_[static_cast<std::size_t>(gang_.strategy)] >= wanted;
@@ -85,7 +84,7 @@ class Future {
         std::sort(nodes.begin(), nodes.end(), [](const NodeView& a, const NodeView& b) { return a.id < b.id; });
         return place(nodes, gang_).seats;
     }
-    // Returns the released attempts without which the seats would lack something. Those that ended first are spared
+    // Returns the released attempts without which the seats would lack an amount. Attempts that end first are left out
     // first.
     std::vector<AttemptId> needed_for(const Seats& seats) {
         std::map<std::size_t, Held> wanted;  // by node
@@ -109,11 +108,11 @@ class Future {
 
   private:
     struct Then {
-        std::size_t place = 0;  // of the node, in the cluster index
-        NodeView node;          // with what is free then
+        std::size_t place = 0;  // place of the node in the cluster index
+        NodeView node;          // with the amounts that are free by then
         NodeHolds holds;
         std::uint32_t slots = 0;
-        std::vector<AttemptId> attempts;  // that were released there, in their order
+        std::vector<AttemptId> attempts;  // released there, in order
     };
     using Allocated = ClusterIndex::AllocatedOn::mapped_type;
     static constexpr std::size_t untouched = SIZE_MAX;
@@ -142,12 +141,12 @@ class Future {
         Then& then = touched_.emplace_back(
             Then{.place = i, .node = index_.nodes()[i], .holds = index_.holds_on(i), .attempts = {}});
         if (known_ != nullptr)
-            then.slots = slots_of(then);  // the limits count it already
+            then.slots = slots_of(then);  // the limits include it already
         else
             recount(then);
         return then;
     }
-    // Reservations that count on the attempt's end have counted what it holds already.
+    // Adds the amounts of an attempt. Reservations that count on the attempt's end include them already.
     void give_back(Then& then, AttemptId id, const Allocated& allocated) const {
         const auto& [amounts, shares] = allocated;
         for (const auto& [name, amount] : amounts) {
@@ -193,7 +192,7 @@ class Future {
     const UniformGang* known_;
     FreeIndex::Limits limits_{};
     std::vector<Then> touched_;
-    std::vector<std::size_t> touched_at_;  // per node of the cluster index: where it is in `touched_`
+    std::vector<std::size_t> touched_at_;  // key: node in the cluster index; value: its place in `touched_`
 };
 
 Reservation reserved(Future& future, Seats seats, Time from, Promise promise) {
