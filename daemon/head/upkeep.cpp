@@ -99,8 +99,8 @@ void Head::archive_audit() {
         });
 }
 
-// Removes the node as the verb `rtrain node leave` does: its certificates are revoked at every agent, and it needs a
-// new join token to return.
+// Removes the node in the same way as the verb `node leave`. Its certificates are revoked at every agent, and it needs
+// a new join token to return.
 void Head::release_node(const std::string& node) {
     revocations_.revoke(node);
     tokens_.set_left(node, true);
