@@ -70,19 +70,6 @@ SENTENCES_NOT_YET = (
         "runtime/python/rtrain/data/",
     ),
     *("tests/system/", *(f"tests/unit/{folder}/" for folder in "agent agent_machine head".split())),
-    *(
-        "scheduler/cycle/",
-        "scheduler/index/ends.cpp",
-        "scheduler/index/holds.cpp",
-        "scheduler/index/outlook",
-        "scheduler/queue/backfill",
-    ),
-    *(
-        "scheduler/lifecycle/drain.cpp",
-        "scheduler/lifecycle/handlers.hpp",
-        "scheduler/placement/node_holds",
-        "scheduler/placement/reserved_seats",
-    ),
 )
 NAMES_NOT_YET = ("daemon/dashboard/", "runtime/python/", "tests/python/")
 
