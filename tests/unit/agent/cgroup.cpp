@@ -15,7 +15,7 @@ using namespace rtrain::agent::setup;
 
 namespace {
 
-// What a kernel with version 2 shows, as plain files.
+// The files of a cgroup tree of version 2, as plain files.
 struct Tree {
     Folder folder;
     std::string base = folder.path + "/system.slice/rtrain-agent.service";
@@ -43,15 +43,15 @@ TEST_CASE("an attempt has a group of its own, which is killed as a whole and say
     REQUIRE(place);
     CHECK(*place == tree.base + "/rtrain-n1-c0ffee-17-1");
     Tree::write(*place + "/pids.max", "max");
-    CHECK(*groups->make(attempt_1) == *place);  // adopted by the next agent
+    CHECK(*groups->make(attempt_1) == *place);  // the next agent adopts it
     CHECK(Tree::read(*place + "/pids.max") == std::to_string(limits::tasks_of_attempt));
-    CHECK_FALSE(groups->oom_kills(attempt_1));  // the kernel does not count: the agent looks elsewhere
+    CHECK_FALSE(groups->oom_kills(attempt_1));  // the kernel does not count kills, so the agent uses another source
 
     Tree::write(*place + "/memory.events", "low 0\nhigh 0\nmax 3\noom 1\noom_kill 1\n");
     CHECK(groups->oom_kills(attempt_1) == 1u);
     Tree::write(*place + "/cgroup.kill", "");
     Tree::write(*place + "/cgroup.procs", "");
-    CHECK_FALSE(groups->kill(attempt_1));  // nobody is in it
+    CHECK_FALSE(groups->kill(attempt_1));  // the group has no process
     CHECK(Tree::read(*place + "/cgroup.kill").empty());
     Tree::write(*place + "/cgroup.procs", "4194305\n");
     CHECK(groups->kill(attempt_1));
@@ -95,7 +95,7 @@ TEST_CASE("an attempt's memory is not limited without a memory controller") {
 TEST_CASE("without version 2, or where it may not be written, there are no groups") {
     Folder folder;
     CHECK_FALSE(Cgroups::open("", "n1"));
-    CHECK_FALSE(Cgroups::open(folder.path, "n1"));  // no cgroup.procs: something else is mounted there
+    CHECK_FALSE(Cgroups::open(folder.path, "n1"));  // without cgroup.procs another file system is mounted there
     CHECK_FALSE(Cgroups::open(folder.path + "/absent", "n1"));
 }
 

@@ -14,7 +14,7 @@ using namespace rtrain::agent::setup;
 
 namespace {
 
-// As the head does it: pieces are collected, and the file gets its name with the last one.
+// Collects pieces as the head does. The file gets its name with the last one.
 struct Collector {
     std::string part, file;
     bool done = false;
@@ -29,7 +29,7 @@ struct Collector {
         if (std::stoull(request.query.at("offset")) != part.size()) return {.status = 409, .body = "{}"};
         part += request.body;
         if (part.size() != std::stoull(request.query.at("total"))) return present();
-        if (moves_that_fail-- > 0) return {.status = 409, .body = "{}"};  // it was killed before the move
+        if (moves_that_fail-- > 0) return {.status = 409, .body = "{}"};  // the head was killed before the move
         file = std::exchange(part, {});
         done = true;
         return answers_lost-- > 0 ? net::Response{.status = 409, .body = "{}"} : present();

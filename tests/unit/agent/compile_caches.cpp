@@ -1,4 +1,4 @@
-// Caches of compiled code: whose they are, and which go.
+// Caches of compiled code: their owners, and the entries that are removed.
 #include "daemon/agent/preparation/compile_caches.hpp"
 
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-// Stories of what an agent keeps on disk, and of the logs it ships.
+// The files that an agent keeps on disk, and the logs that it sends.
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <sys/resource.h>
@@ -203,7 +203,7 @@ TEST_CASE("a saved attempt is read back as it was") {
     auto again = decode_saved_attempt(encode(saved));
     REQUIRE(again);
     CHECK(*again == saved);
-    const auto written = parse_json(encode(saved));  // the names are for ever: other agents read them
+    const auto written = parse_json(encode(saved));  // the names must not change, since other agents read them
     std::string names;
     for (const auto& [name, value] : written.items()) names += name + " ";
     CHECK(names ==
@@ -215,7 +215,7 @@ TEST_CASE("a saved attempt is read back as it was") {
     CHECK(written["uploading"]["staged"] == nlohmann::json{{"0", "/stage/0"}, {"1", "/stage/1"}});
     CHECK(written["uploading"]["metrics"] == "{\"loss\":1}");
     CHECK(decode_saved_attempt(R"({"prepare":)" + json_text(written["prepare"]) + "}")->passed ==
-          0);  // of an older agent
+          0);  // written by an older agent
     CHECK_FALSE(decode_saved_attempt("{\"version\":1").ok());
     CHECK_FALSE(decode_saved_attempt("{\"prepare\":\"{}\"}").ok());
 }
@@ -234,7 +234,7 @@ TEST_CASE("what a worker writes is sent with its offset, as it comes") {
 TEST_CASE("a piece that found no room on the connection is sent once there is, though nothing is acknowledged") {
     LogStory story;
     story.write("one\n");
-    story.connected = false;  // for the shipper there is a connection: it was not told otherwise
+    story.connected = false;  // the shipper was not told about the broken connection
     story.shipper.resend();
     story.shipper.follow({17, 1, 1}, {0}, {});
     int looks = 0;

@@ -1,4 +1,4 @@
-// The door that agents open to each other: who may come in.
+// The server for other agents: the callers that it accepts.
 #include "daemon/agent/peers/group_links.hpp"
 
 #include <future>
@@ -13,7 +13,7 @@ using namespace rtrain::agent;
 
 namespace {
 
-struct Nodes {  // of one cluster
+struct Nodes {  // the nodes of one cluster
     security::KeyPair authority = security::make_authority("c0ffee").value();
     net::Endpoint node(const std::string& name) const {
         const auto leaf = security::make_leaf(authority, "node:" + name).value();
@@ -100,7 +100,7 @@ TEST_CASE("an agent does not join a coordinator whose certificate was revoked, a
     cut.get_future().wait();
     auto later = came_back.get_future();
     CHECK(later.wait_for(std::chrono::milliseconds(400)) == std::future_status::timeout);  // several dials
-    loop.post([&] { coordinator->replace_identity(nodes.node("a")); });                    // it joined anew
+    loop.post([&] { coordinator->replace_identity(nodes.node("a")); });                    // the node has joined again
     CHECK(later.wait_for(std::chrono::seconds(20)) == std::future_status::ready);
     loop.post([&] { member->close(attempt); });
     loop.post([&] { loop.stop(); });
@@ -111,9 +111,10 @@ TEST_CASE("agents listen where the head is, or at the operator's address when it
     const auto head = [](const char* host) { return net::Endpoint{.host = host, .port = 7433}; };
     CHECK(listening_host("", head("127.0.0.1")) == "127.0.0.1");
     CHECK(listening_host("", head("127.0.0.9")) == "127.0.0.1");
-    CHECK(listening_host("", head("localhost")) == "127.0.0.1");  // as the agent connects, whatever /etc/hosts says
+    CHECK(listening_host("", head("localhost")) == "127.0.0.1");  // as the agent connects, whatever /etc/hosts contains
     CHECK(listening_host("", head("no-such-host.invalid")) == "0.0.0.0");
     CHECK(listening_host("127.0.0.7", head("10.0.0.1")) == "127.0.0.7");
-    CHECK(listening_host("203.0.113.9", head("127.0.0.1")) == "0.0.0.0");  // another machine's, which forwards
+    // The address of another machine, which forwards.
+    CHECK(listening_host("203.0.113.9", head("127.0.0.1")) == "0.0.0.0");
     CHECK(listening_host("node-1.cluster", head("127.0.0.1")) == "0.0.0.0");
 }

@@ -1,4 +1,4 @@
-// What a node offers: names of GPUs, wishes of the operator, and NVML with a driver that answers as real ones do.
+// A node's offer: names of GPUs, options of the operator, and NVML with a driver that answers as real ones do.
 #include "daemon/agent/hardware/inventory.hpp"
 
 #include <unistd.h>
@@ -43,7 +43,7 @@ int put(char* text, unsigned int size, const char* value) {
     return 0;
 }
 
-// Two GPUs; the second has fallen off the bus and answers 15 (NVML_ERROR_GPU_IS_LOST) to everything.
+// Two GPUs. The second has fallen off the bus and returns 15 (NVML_ERROR_GPU_IS_LOST) from every call.
 NvmlApi driver_with_a_lost_gpu(int& xids_waiting) {
     auto lost = [](NvmlDevice device) { return device == handle(2) ? 15 : 0; };
     NvmlApi api;
@@ -327,8 +327,8 @@ TEST_CASE("an agent that is root takes NVML from where root alone can have put i
     CHECK_FALSE(is_roots_alone("", name));
     CHECK_FALSE(is_roots_alone("/usr/lib:", name));  // the current directory
     CHECK_FALSE(is_roots_alone("lib", name));
-    CHECK_FALSE(is_roots_alone("/tmp", name));                // anybody may put one there
-    CHECK_FALSE(is_roots_alone("/tmp/rtrain-none/x", name));  // or make that
+    CHECK_FALSE(is_roots_alone("/tmp", name));                // any user may put a library there
+    CHECK_FALSE(is_roots_alone("/tmp/rtrain-none/x", name));  // or make that directory
     const Folder folder;
     if (::geteuid() != 0) {
         CHECK_FALSE(is_roots_alone(folder.path, name));
@@ -346,7 +346,7 @@ TEST_CASE("an agent that is root takes NVML from where root alone can have put i
     std::filesystem::remove(file);
     CHECK(is_roots_alone(folder.path, name));
     std::filesystem::permissions(folder.path, std::filesystem::perms(0770));
-    CHECK_FALSE(is_roots_alone(folder.path, name));  // a group may
+    CHECK_FALSE(is_roots_alone(folder.path, name));  // a group may write there
 }
 
 TEST_CASE("a driver that does not start is an error with a way on") {

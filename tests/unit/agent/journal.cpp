@@ -1,4 +1,4 @@
-// The rows of a journal on a node: in their order, through storage that is away and agents that come and go.
+// The rows of a journal on a node: their order, while the storage does not answer, and over restarts of the agent.
 #include "daemon/agent/disk/journal.hpp"
 
 #include <unistd.h>
@@ -76,7 +76,7 @@ TEST_CASE("rows of metrics for which the node has no room are kept in memory and
     std::ofstream(place) << "a file where the folder should be";
     CHECK_FALSE(journal.add("1\n"));
     std::filesystem::remove(place);
-    CHECK(journal.add("2\n"));  // behind the one before: in memory as well, which was said
+    CHECK(journal.add("2\n"));  // after the row before, so it is in memory too, and the error was returned already
     CHECK(journal.add("3\n"));
     CHECK_FALSE(std::filesystem::exists(place));
     REQUIRE(journal.deliver(storage.append));

@@ -1,4 +1,4 @@
-// Real processes through the shim: this program knows its hidden verb.
+// Real processes through the shim. This program has the shim's hidden verb.
 #include "daemon/agent/workers/launcher.hpp"
 
 #include <fcntl.h>
@@ -23,7 +23,7 @@ using namespace rtrain::agent;
 
 namespace {
 
-// Before main: the launcher starts this very program as the shim.
+// Runs before main: the launcher starts this very program as the shim.
 __attribute__((constructor)) void become_shim(int argc, char** argv) {
     if (argc > 1 && std::strcmp(argv[1], "__shim") == 0) _exit(shim_main(argc, argv));
 }
@@ -31,7 +31,7 @@ __attribute__((constructor)) void become_shim(int argc, char** argv) {
 constexpr AttemptKey launched{17, 1};
 constexpr std::int64_t patience_ms = 60'000;
 
-// A launcher on a loop, and what it has told.
+// A launcher on a loop, and its events.
 struct LaunchStory {
     Folder folder;
     net::Loop loop;
@@ -74,7 +74,7 @@ bool has_text(const std::string& file) {
     return text && !text->empty();
 }
 
-// A tmpfs of its own; not there without root.
+// A separate tmpfs; needs root.
 struct SmallDisk {
     std::string path;
     bool there;
@@ -139,7 +139,7 @@ TEST_CASE("the shim has no environment of the job, and the worker has it whole, 
 
 namespace {
 
-// A worker's rights and descriptors as the kernel shows them.
+// Returns a worker's rights and descriptors as the kernel reports them.
 std::map<std::string, std::string> rights_of_worker(const WorkerUser& user, bool allow_setuid) {
     LaunchStory story;
     auto start =
@@ -147,7 +147,7 @@ std::map<std::string, std::string> rights_of_worker(const WorkerUser& user, bool
     start.cwd = "/";
     start.user = user;
     start.allow_setuid = allow_setuid;
-    const int left_open = ::open("/dev/null", O_RDONLY);  // not marked close-on-exec
+    const int left_open = ::open("/dev/null", O_RDONLY);  // without close-on-exec
     story.launcher->start(start);
     REQUIRE(story.until_ended());
     ::close(left_open);
@@ -169,7 +169,7 @@ TEST_CASE("no program of a worker gains rights, unless the agent allows it, and 
     auto facts = rights_of_worker({}, false);
     CHECK(facts["NoNewPrivs"] == "1");
     CHECK(facts["fd"].starts_with("0 1 2"));
-    CHECK(facts["fd"].size() <= std::strlen("0 1 2 10"));  // a shell may keep its own
+    CHECK(facts["fd"].size() <= std::strlen("0 1 2 10"));  // a shell may keep its own descriptors
     CHECK(rights_of_worker({}, true)["NoNewPrivs"] == "0");
 }
 
@@ -311,7 +311,7 @@ TEST_CASE("a worker that still waits before its program can be stopped") {
     start.wait_ms = patience_ms * 2;
     story.launcher->start(start);
     REQUIRE(story.until([&] { return read_whole(start.directory + "/started").ok(); }));
-    CHECK(story.started.empty());  // it is a process, but not yet its program
+    CHECK(story.started.empty());  // the process exists, but has not become its program
     story.launcher->stop(launched, 0, {});
     REQUIRE(story.until_ended());
     CHECK(story.ended[0].signal == SIGTERM);
@@ -329,7 +329,7 @@ TEST_CASE("a worker enters the cgroup and takes the processors that it was given
     story.launcher->start(worker);
     REQUIRE(story.until([&] { return story.ended.contains(0); }));
     CHECK(story.ended[0].success());
-    CHECK(*read_whole(group + "/cgroup.procs") == "0");  // the kernel's word for "the one who writes"
+    CHECK(*read_whole(group + "/cgroup.procs") == "0");  // "0" stands for the writing process
     CHECK(*read_whole(worker.out) == "Cpus_allowed_list:\t0\n");
 }
 
@@ -395,7 +395,7 @@ TEST_CASE("a worker whose pid nobody has written down can be ended all the same"
 }
 
 TEST_CASE("a stranger that was given the shim's pid is not taken for it: the worker is over") {
-    for (const std::string since : {"shim_start_time 1\n", ""}) {  // "": an agent before this wrote it
+    for (const std::string since : {"shim_start_time 1\n", ""}) {  // "": written by an older agent
         LaunchStory story;
         const auto start = story.worker({"true"});
         const std::string boot = *read_whole("/proc/sys/kernel/random/boot_id");

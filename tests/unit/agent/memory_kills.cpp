@@ -19,7 +19,7 @@ const std::string of_a_group =
     "anon-rss:102016kB, file-rss:6720kB, shmem-rss:128kB, UID:0 pgtables:256kB oom_score_adj:0\n";
 
 struct Kernel {
-    std::uint64_t kills = 3;  // before the agent began
+    std::uint64_t kills = 3;  // from before the agent's start
     std::optional<std::string> log;
     MemoryKills watch{
         {.log = [this] { return log; }, .kills = [this] { return kills; }, .total_kib = [] { return machine_kib; }}};
@@ -41,7 +41,7 @@ TEST_CASE("the kernel's log says whom it killed, how much that had, and of what"
 
 TEST_CASE("a worker that the log names was out of memory, whoever looks and when") {
     Kernel kernel;
-    kernel.log = of_the_machine + of_a_group;  // from before this agent began: the counter tells nothing
+    kernel.log = of_the_machine + of_a_group;  // from before this agent's start, so that the counter shows nothing
     CHECK(kernel.watch.explain(killed(4242)) == "61.8 of 62 GiB");
     CHECK(kernel.watch.explain(killed(3066)) == "99.8 of 100 MiB, the limit of its control group");
 }

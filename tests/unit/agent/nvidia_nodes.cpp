@@ -74,5 +74,5 @@ TEST_CASE("missing device files are made, and what is there stays") {
     CHECK(facts.st_rdev == ::makedev(511, 1));
     REQUIRE(::lstat((dev + "/nvidiactl").c_str(), &facts) == 0);
     CHECK(S_ISLNK(facts.st_mode));
-    CHECK(make_nvidia_nodes(proc, dev));  // again: nothing is missing
+    CHECK(make_nvidia_nodes(proc, dev));  // a second call finds nothing missing
 }

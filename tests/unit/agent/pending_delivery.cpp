@@ -1,4 +1,4 @@
-// What storage would not take: whose it is when it comes, and how it is kept for the next agent.
+// Files that the storage did not accept: the run to which they belong, and how they are kept for the next agent.
 #include "daemon/agent/delivery/pending_delivery.hpp"
 
 #include <filesystem>
@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Attempt 1 of run digits on n1 has ended; its logs and its end are still on the node.
+// Attempt 1 of run digits on n1 has ended. Its logs and its end are still on the node.
 struct DeliveryStory {
     Folder folder;
     std::string runs = folder.path + "/runs", run = runs + "/digits";

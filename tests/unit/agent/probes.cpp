@@ -1,4 +1,4 @@
-// Do the nodes of an attempt share its storage path?
+// Detects whether the nodes of an attempt share its storage path.
 #include <fstream>
 
 #include "daemon/agent/preparation/preparation.hpp"
@@ -11,7 +11,7 @@ using namespace rtrain::agent::setup;
 
 namespace {
 
-// n1 and n2 on one path; n1 has written its probe file at second 100, and nobody listens at n2's address.
+// n1 and n2 on one path. n1 has written its probe file at second 100, and no process listens at n2's address.
 struct ProbeStory {
     Folder folder;
     AttemptContext context;

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int64_t MiB = 1 << 20;
 
-// A process that does `work` and waits until the test ends it.
+// A process that runs `work` and waits until the test ends it.
 class ForkedProcess {
   public:
     explicit ForkedProcess(const std::function<void()>& work) {
@@ -54,7 +54,7 @@ char* touched(std::int64_t bytes, int sharing = MAP_PRIVATE) {
 }
 void free_memory(char* memory, std::int64_t bytes) { ::munmap(memory, static_cast<std::size_t>(bytes)); }
 
-// True if the amount is the expected one, but for what the forks have of this program's own memory.
+// True if the amount is about the expected one. The forks share some of this program's own memory.
 bool is_about(std::int64_t bytes, std::int64_t expected) {
     static const std::int64_t own = memory_of({::getpid()}, 0).bytes;
     return bytes > expected - 8 * MiB && bytes < expected + own + 8 * MiB;
@@ -115,7 +115,7 @@ TEST_CASE("a rank that grows is measured anew at once") {
     CHECK(rank.look(before + 8 * MiB, 0).bytes <= before + MiB);
     char* shared = touched(256 * MiB);
     {
-        const ForkedProcess sharer([] {});  // the bound is above the limit, the amount is not
+        const ForkedProcess sharer([] {});  // the bound is above the limit, but the amount is not
         const std::int64_t limit = before + 160 * MiB;
         CHECK(rank.look(limit, 0).bytes <= before + 136 * MiB);
         char* more = touched(32 * MiB);

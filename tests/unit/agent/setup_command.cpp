@@ -1,5 +1,5 @@
-// `setup:` of a job on one node: carried out once, kept, its failure told with its last lines, ended when it takes too
-// long.
+// `setup:` of a job on one node. It runs once and is kept. Its failure is reported with its last lines, and it is ended
+// after its time limit.
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -56,7 +56,7 @@ std::string text_of(const std::string& path) {
     return text ? *text : "";
 }
 
-// What a root agent does for another user.
+// The user for whom a root agent runs the setup.
 WorkerUser person() {
     const passwd* entry = ::getpwnam("nobody");
     REQUIRE(entry != nullptr);
@@ -116,7 +116,7 @@ TEST_CASE("a setup that takes too long is ended with all it has started") {
 
 namespace {
 
-// From now on pidfd_open fails in this thread, as where a process has no descriptors left.
+// Makes pidfd_open fail in this thread, as without free descriptors.
 bool no_more_pidfds() {
     sock_filter steps[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
                            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_open, 0, 1),

@@ -18,7 +18,7 @@ namespace {
 struct RunnerStory {
     Folder folder;
     net::Loop loop;
-    std::map<std::uint64_t, std::string> ended;  // by run: why it failed; empty: it is done
+    std::map<std::uint64_t, std::string> ended;  // by run: the reason of a failure; empty after success
     SetupBounds bounds{};
     SetupShares shares{};
     SetupRunner runner{loop, folder.path + "/setups", [this] { return bounds; }, shares};
@@ -107,7 +107,7 @@ TEST_CASE("setups that hang give their places to users who wait") {
     story.loop.after(100, [&] { waited = true; });
     REQUIRE(story.until([&] { return waited; }));
     CHECK(story.ended.empty());
-    story.begin(4, "yan", "true");  // zoe's takes the third place, and the oldest of three ends for this one
+    story.begin(4, "yan", "true");  // zoe's setup takes the third place, and the oldest of three ends for this one
     REQUIRE(story.until([&] { return story.ended.contains(4); }));
     CHECK(story.ended[4].empty());
     REQUIRE(story.ended.contains(1));

@@ -1,4 +1,4 @@
-// A simulated node speaks as an agent does, and its workers end when their time is over or when they are told to.
+// A simulated node sends the messages of an agent. Its workers end after their time, or when they are stopped.
 #include <algorithm>
 
 #include "daemon/agent/simulated/simulated_node.hpp"
@@ -11,7 +11,7 @@ namespace {
 
 constexpr protocol::AttemptRef simulated_attempt{17, 1, 1};
 
-// A head that hears everything, and a clock that goes from one wake to the next.
+// A head that records all messages, and a clock that jumps from one wake to the next.
 struct World {
     explicit World(std::uint64_t seed = 1)
         : node("sim-0001", {.port = 7434, .gpus = 8}, {.seed = seed, .run_ms = 4'000, .wall_minus_now_ms = 0}) {}

@@ -1,4 +1,4 @@
-// Where a rank is: real processes are asked, by a signal that only those get who catch it.
+// Stacks of a rank: real processes get a signal, but only if they catch it.
 #include "daemon/agent/workers/stacks.hpp"
 
 #include <fcntl.h>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr auto patience = std::chrono::seconds(20);
 
-// `script` as rank 1 of an attempt, until the test ends.
+// Runs `script` as rank 1 of an attempt, until the test ends.
 struct RankProcess {
     Folder folder;
     StackTarget target{.attempt = "stacks-" + std::to_string(::getpid()),
@@ -46,7 +46,7 @@ struct RankProcess {
         ::close(log);
     }
     ~RankProcess() {
-        ::kill(-pid, SIGKILL);  // its children too
+        ::kill(-pid, SIGKILL);  // with its children
         ::waitpid(pid, nullptr, 0);
     }
     RankProcess(const RankProcess&) = delete;

@@ -1,4 +1,5 @@
-// Files of a worker that is another user than the agent: what it may not read, the agent does not read for it.
+// Files of a worker that is another user than the agent. The agent does not read files for it that the worker may not
+// read.
 #include "daemon/agent/delivery/staged_files.hpp"
 
 #include <pwd.h>
@@ -81,7 +82,7 @@ bool without_root() {
     return true;
 }
 
-// The rights at files that a thread of this process has now.
+// Returns the uid with which a thread of this process accesses files.
 std::int64_t file_user_of(pid_t thread) {
     std::ifstream status("/proc/self/task/" + std::to_string(thread) + "/status");
     for (std::string word; status >> word;) {
@@ -248,7 +249,7 @@ TEST_CASE("after files were read as another user, the thread has its own rights 
     CHECK_FALSE(rights.open_file(story.secret));
     {
         const UserRights::Worn worn(rights);
-        { const UserRights::Worn again(rights); }  // gives back what this thread had, not the agent's own
+        { const UserRights::Worn again(rights); }  // restores the thread's earlier rights, not the agent's own
         REQUIRE(worn.taken());
         CHECK_FALSE(read_whole(story.secret));
     }

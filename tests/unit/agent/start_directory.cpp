@@ -39,7 +39,7 @@ std::int64_t written_ns(const fs::path& file) {
     return facts.st_mtim.tv_sec * 1'000'000'000 + facts.st_mtim.tv_nsec;
 }
 
-// A user of a root agent; without root there is none.
+// Returns a user of a root agent; nullopt without root.
 std::optional<WorkerUser> another_user(const char* name = "nobody") {
     const passwd* entry = ::geteuid() == 0 ? ::getpwnam(name) : nullptr;
     if (entry == nullptr) return std::nullopt;
@@ -57,7 +57,7 @@ bool readable_by(const WorkerUser& user, const fs::path& path) {
     return status == 0;
 }
 
-struct Code {  // of a user who trained by hand before
+struct Code {  // the code of a user who trained by hand before
     Folder folder;
     NodeFacts facts{.files = {folder.path, folder.path + "/scratch"}, .node = "n1"};
     AttemptContext context{.prepare = prepare_order({})};
@@ -240,7 +240,7 @@ TEST_CASE("a checkpoint to start from is lent to its user, and its directory mad
     REQUIRE(own_directory(restored));
     put(restored + "/model.pt", "weights");
     CHECK_FALSE(readable_by(*user, restored + "/model.pt"));
-    REQUIRE(own_directory(restored));  // what was fetched before stays
+    REQUIRE(own_directory(restored));  // the restored files stay
     REQUIRE(lend_directory(restored, *user));
     CHECK(readable_by(*user, restored + "/model.pt"));
     CHECK_FALSE(readable_by(*other, restored + "/model.pt"));
@@ -256,7 +256,7 @@ TEST_CASE("a scratch directory whose name another user has taken is refused, and
     const std::string above = folder.path + "/scratch", own = above + "/17-1", precious = folder.path + "/precious";
     REQUIRE(make_scratch_directory(above));
     REQUIRE(make_scratch(own, *user));
-    REQUIRE(make_scratch(own, *user));  // of another rank
+    REQUIRE(make_scratch(own, *user));  // from another rank
     CHECK(facts_of(own).st_uid == user->uid);
     CHECK((facts_of(own).st_mode & 07777) == 0700);
 
@@ -289,7 +289,7 @@ TEST_CASE("an agent's own directory below --scratch lies where nobody else can e
     CHECK(refused(shared + "/taken").find("taken is somebody else's") != std::string::npos);
     fs::create_directory_symlink(folder.path, shared + "/link");
     CHECK(refused(shared + "/link").find("link is somebody else's") != std::string::npos);
-    ::chmod(shared.c_str(), 0777);  // names in it are everybody's
+    ::chmod(shared.c_str(), 0777);  // any user may rename its entries
     CHECK(refused(shared + "/rtrain-c0ffee-n1").find("can write to " + shared) != std::string::npos);
     CHECK(refused(shared + "/taken/deeper").find("belongs to uid") != std::string::npos);
 }

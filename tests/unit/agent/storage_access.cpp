@@ -1,4 +1,4 @@
-// A run's own S3 credentials: when they are used, and where they are kept.
+// A run's own S3 credentials: when they are used, and where they are stored.
 
 #include "daemon/agent/preparation/storage_access.hpp"
 
@@ -54,7 +54,7 @@ TEST_CASE("the server that a run's own credentials are sent to is one that the o
                   "the job's AWS_ENDPOINT_URL names http://169.254.169.254, which is not the S3 server of this node's "
                   "agent");
     }
-    // The credentials are of a bucket: a directory stays under the rules.
+    // The credentials are for a bucket, so a directory is still subject to the rules.
     REQUIRE(write_whole(rules, "rules: [{users: [ben], allow: [/mnt/ben]}]\n", 0600, Durable::no));
     CHECK_FALSE(may_use_storage(rules, own_access(), "/mnt/ben", {}));
 }
@@ -78,7 +78,7 @@ TEST_CASE("a run's own credentials are kept for the agent's user alone, and only
 
 namespace {
 
-// Directories of a user's, and rules that allow one of them.
+// A user's directories, and rules that allow one of them.
 struct RuledFolder {
     Folder folder;
     std::string allowed = real(folder.path) + "/allowed", outside = real(folder.path) + "/outside";

@@ -1,4 +1,4 @@
-// Code and setups that nobody has used for long leave the node; the time comes from outside.
+// Code and setups that were not used for long are removed from the node. The test sets the time.
 #include "daemon/agent/preparation/unused.hpp"
 
 #include <fcntl.h>
@@ -101,7 +101,7 @@ TEST_CASE("a removal that was cut off is finished by the next one") {
     KeptThings node;
     node.keep("code/.gone-" + sha_a + "/train.py", 0);
     node.keep("setups/.gone-key/venv/bin/python", 0);
-    node.keep_code(sha_a, 1);  // fetched anew since
+    node.keep_code(sha_a, 1);  // fetched again since then
     node.sweep();
     CHECK_FALSE(node.has("code/.gone-" + sha_a));
     CHECK_FALSE(node.has("setups/.gone-key"));

@@ -107,8 +107,9 @@ TEST_CASE("a wished name is claimed before the first byte, and every node checks
     auto listing = story.listing();
     listing.name = "best";
     listing.number = 1;
-    CHECK(list_staged(story.context, story.listing()).exact);       // nothing is wished
-    const StagedListed away = list_staged(story.context, listing);  // no run.json can be read: as storage that is away
+    CHECK(list_staged(story.context, story.listing()).exact);  // no name is requested
+    // run.json cannot be read, as when the storage does not answer.
+    const StagedListed away = list_staged(story.context, listing);
     CHECK((away.why.empty() && away.files.size() == 1 && !away.exact));
     REQUIRE(*storage::create_run(*story.context.store, {.name = "digits"}));
     auto order = story.order();
@@ -116,12 +117,12 @@ TEST_CASE("a wished name is claimed before the first byte, and every node checks
     CHECK(upload(story.context, order).why.find("is not the directory of report 1 of attempt 1") != std::string::npos);
     CHECK(!std::filesystem::exists(story.folder.path + "/runs/digits/best"));
     CHECK(list_staged(story.context, listing).exact);
-    CHECK(list_staged(story.context, listing).exact);  // again: the agent died before it told of it
+    CHECK(list_staged(story.context, listing).exact);  // repeated, since the agent died before it reported the result
     auto late = listing;
     late.index = 2;
     CHECK(!list_staged(story.context, late).exact);
     order.number = 2;
-    CHECK(!upload(story.context, order).why.empty());  // another attempt's order
+    CHECK(!upload(story.context, order).why.empty());  // an order of another attempt
     order.number = 1;
     const Uploaded done = upload(story.context, order);
     REQUIRE(done.why == "");
@@ -151,7 +152,7 @@ TEST_CASE("an upload that broke off between two files names both of them once it
     UploadStory story;
     story.write("a.pt", "first");
     story.write("b.pt", "second");
-    REQUIRE(make_directory(story.checkpoint("b.pt"), 0755));  // in the way: the second file cannot go there
+    REQUIRE(make_directory(story.checkpoint("b.pt"), 0755));  // keeps the second file from its place
 
     const Uploaded broken = upload(story.context, story.order());
     CHECK_FALSE(broken.why.empty());
@@ -159,7 +160,7 @@ TEST_CASE("an upload that broke off between two files names both of them once it
     CHECK(read_whole(story.checkpoint("a.pt")));
 
     remove_tree(story.checkpoint("b.pt"));
-    remove_tree(story.context.staging);  // nothing that the next try needs lies on the storage that was full
+    remove_tree(story.context.staging);  // the next try needs nothing on the storage that was full
     const Uploaded whole = upload(story.context, story.order());
     CHECK(whole.why == "");
     REQUIRE(whole.files.size() == 2);
@@ -178,7 +179,7 @@ TEST_CASE("an upload tells how far it has come") {
     const Uploaded done = upload(story.context, story.order(), [&](std::int64_t bytes) { moved.push_back(bytes); });
     CHECK(done.why == "");
     REQUIRE_FALSE(moved.empty());
-    CHECK(moved.front() == 5);  // hashed; what comes within a second is not told
+    CHECK(moved.front() == 5);  // after hashing; progress within a second is not reported
 }
 
 TEST_CASE("files are staged on the node's own disk when the storage path has hardly room for them") {
@@ -187,7 +188,7 @@ TEST_CASE("files are staged on the node's own disk when the storage path has har
     CHECK(place_to_stage(gib, 2 * gib - 1, 5 * gib) == StagePlace::spool);
     CHECK(place_to_stage(gib, std::nullopt, 5 * gib) == StagePlace::spool);  // cluster://
     CHECK(place_to_stage(gib, 2 * gib - 1, 5 * gib - 1) == StagePlace::nowhere);
-    CHECK(place_to_stage(0, 1 << 20, 1) == StagePlace::spool);  // nothing is known yet, and storage is nearly full
+    CHECK(place_to_stage(0, 1 << 20, 1) == StagePlace::spool);  // no size is known yet, and the storage is nearly full
 
     UploadStory story;
     const auto roomy = make_stage(story.context, 0, "1", 0);
@@ -268,7 +269,7 @@ TEST_CASE("the files of a removed run go when run.json says that they are its ow
     CHECK_FALSE(std::filesystem::exists(cut_off));
     CHECK(std::filesystem::exists(of_another));
     CHECK(std::filesystem::exists(outside + "/precious"));         // no link is followed
-    CHECK(clear_run(facts, order) == protocol::Cleared{.id = 7});  // nothing is there any more
+    CHECK(clear_run(facts, order) == protocol::Cleared{.id = 7});  // nothing is left
 }
 
 TEST_CASE("root removes the files of a removed run with the rights of its user, and of nobody else") {
@@ -290,7 +291,7 @@ TEST_CASE("root removes the files of a removed run with the rights of its user, 
         const protocol::Cleared cleared = clear_run(facts, order);
         return !cleared.removed && !cleared.error.empty() && std::filesystem::exists(run + "/run.json");
     };
-    CHECK(refused());  // nobody is named: root would have done it
+    CHECK(refused());  // without a user, root would do it
     order.access.user = "daemon";
     CHECK(refused());  // the directory is root's
     REQUIRE(::chown(run.c_str(), entry->pw_uid, entry->pw_gid) == 0);
@@ -322,7 +323,7 @@ TEST_CASE("root gives away the run directory whose run.json it has read, however
     make_run("shared", "ana", 0);
     make_run("own", "daemon", entry->pw_uid);
     const WorkerUser user{.uid = entry->pw_uid, .gid = entry->pw_gid, .name = "daemon"};
-    CHECK(handed_over(folder.path + "/shared", user).ok());  // he does not reach it: nothing is told
+    CHECK(handed_over(folder.path + "/shared", user).ok());  // the user cannot reach it, so nothing is revealed
     REQUIRE(::chmod(folder.path.c_str(), 0755) == 0);
     CHECK(handed_over(folder.path + "/shared", user).error().code == ErrorCode::unauthorised);
     const std::string path = folder.path + "/path", other = folder.path + "/other";
@@ -333,7 +334,7 @@ TEST_CASE("root gives away the run directory whose run.json it has read, however
         while (!enough) ::renameat2(AT_FDCWD, path.c_str(), AT_FDCWD, other.c_str(), RENAME_EXCHANGE);
     });
     struct stat seen{};
-    // Both are seen many times, however the two threads share processors.
+    // Both outcomes happen many times, however the two threads share processors.
     int refused = 0, passed = 0;
     const std::string victim = folder.path + "/shared/bert";
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
@@ -398,7 +399,7 @@ TEST_CASE("a link in the place of a run's directory is refused, and what it poin
 TEST_CASE("log files of the workers' own naming come along, and nothing that only looks like one") {
     const UploadStory story;
     const std::string scratch = story.folder.path + "/node/scratch", logs = scratch + "/" + named_logs_folder;
-    CHECK(copy_named_logs(story.context, scratch, "digits/logs"));  // none were written
+    CHECK(copy_named_logs(story.context, scratch, "digits/logs"));  // there are no such logs
 
     REQUIRE(make_directory(logs, 0755));
     std::ofstream(logs + "/rank-00000-mine.txt") << "said";
@@ -455,7 +456,7 @@ TEST_CASE("an upload never touches what is committed, and knows its own commit a
 
 namespace {
 
-// A rank that has put its files into the run's directory itself has claimed it, and stages a note of where it is.
+// A rank that has put its files into the run's directory itself has claimed it, and stages a note with its path.
 struct InPlace : UploadStory {
     std::string given = folder.path + "/runs/digits/placed";
     InPlace() {
@@ -497,14 +498,15 @@ TEST_CASE("files in the run's directory stay where they are, with what a slow ra
     CHECK(names(done.files) == std::vector<std::string>{"early.pt", "late.pt"});
     CHECK(read_whole(story.given + "/late.pt").value() == "late");
     CHECK_FALSE(std::filesystem::exists(story.stage));
-    CHECK(upload(story.context, story.order()).files == done.files);  // again: its answer was lost
+    CHECK(upload(story.context, story.order()).files == done.files);  // repeated, since its answer was lost
     storage::Manifest manifest{.directory = "placed", .attempt = 1, .report = 1, .world_size = 1};
     for (const auto& file : done.files) manifest.files.push_back({file.path, file.bytes, file.sha256, file.rank});
     REQUIRE(commit(story.context, {attempt_1, manifest}).why == "");
     const auto newest = storage::newest_sound(*story.context.store, "digits");
     REQUIRE((newest && newest->manifest));
     CHECK(newest->manifest->directory == "placed");
-    std::ofstream(story.given + "/late.pt") << "LATE";  // a rank that writes on: damage, which nobody restores
+    // A rank that writes later damages the checkpoint, so it is not restored.
+    std::ofstream(story.given + "/late.pt") << "LATE";
     const auto sound = storage::newest_sound(*story.context.store, "digits");
     CHECK_FALSE(sound->manifest);
     REQUIRE(sound->damaged.size() == 1);
@@ -526,7 +528,7 @@ TEST_CASE("files deeper in the run's directory stay where they are, under their 
     order.directory = name;
     const Uploaded done = upload(story.context, order);
     CHECK(done.why == "");
-    CHECK(upload(story.context, order).files == done.files);  // again: its answer was lost
+    CHECK(upload(story.context, order).files == done.files);  // repeated, since its answer was lost
     storage::Manifest manifest{.directory = name, .attempt = 1, .report = 1, .world_size = 1};
     for (const auto& file : done.files) manifest.files.push_back({file.path, file.bytes, file.sha256, file.rank});
     REQUIRE(commit(story.context, {attempt_1, manifest}).why == "");

@@ -1,4 +1,4 @@
-// Stories of a checkpoint's files that stay on the node which brought them, and of who would change them there.
+// A checkpoint's files that stay on the node which sent them, and attempts of users to change them there.
 #include "daemon/agent/disk/kept_checkpoints.hpp"
 
 #include <fcntl.h>
@@ -33,7 +33,7 @@ Names names_in(const std::string& directory) {
     return names;
 }
 
-// Rank 0 of run digits stages files on this node; the store is another machine's.
+// Rank 0 of run digits stages files on this node. The store is on another machine.
 struct KeptStory {
     Folder folder;
     std::unique_ptr<storage::Store> near = open(folder.path + "/bucket");
@@ -78,7 +78,8 @@ struct KeptStory {
         std::ofstream(stage(report) + "/model.pt") << bytes;
         commit(send(report));
     }
-    // What an attempt starts from: the bytes of model.pt, after how many downloads, and what lay here.
+    // The state from which an attempt starts: the bytes of model.pt, the number of downloads, and the files that were
+    // kept here.
     struct Restored {
         std::string bytes;
         int downloads = 0;
@@ -130,7 +131,7 @@ TEST_CASE("who holds a staged file open changes neither what was restored nor wh
 
     CHECK(read_whole(story.folder.path + "/before/model.pt").value() == "weights");
     CHECK(story.restore(1, "after") == Restored{"weights", 1, ""});
-    CHECK(names_in(story.run + "/1-1").empty());  // nor is it tried again
+    CHECK(names_in(story.run + "/1-1").empty());  // it is not tried again either
     CHECK(story.restore(1, "later") == Restored{"weights", 1, ""});
 }
 
@@ -168,7 +169,7 @@ TEST_CASE("a try that broke off is continued by the next one, and all of its fil
     std::ofstream(story.stage(1) + "/a.pt") << "aa";
     std::ofstream(story.stage(1) + "/model.pt") << "weights";
     REQUIRE(story.send(1).why == "");
-    story.commit(story.send(1));  // its agent died before it could tell
+    story.commit(story.send(1));  // its agent died before it reported the commit
     CHECK(names_in(story.run + "/1-1").size() == 2);
     CHECK(story.restore(1, "restore") == Restored{"weights", 0, "2 files of 9 bytes"});
 }
@@ -205,7 +206,7 @@ TEST_CASE("links, pipes and other sizes under a kept name are not read, nor is a
 
 TEST_CASE("a claim of several nodes relies on what is kept once for each checkpoint") {
     KeptStory story;
-    CHECK(KeptFiles(story.context.kept, "c0ffee-17").first_claim());  // nothing is kept
+    CHECK(KeptFiles(story.context.kept, "c0ffee-17").first_claim());  // no file is kept
     story.bring(1, "one");
     CHECK(KeptFiles(story.context.kept, "c0ffee-17").first_claim());
     CHECK_FALSE(KeptFiles(story.context.kept, "c0ffee-17").first_claim());
@@ -216,8 +217,8 @@ TEST_CASE("a claim of several nodes relies on what is kept once for each checkpo
 TEST_CASE("a fifth of what is free is enough: what takes more by itself goes first, then the oldest") {
     const KeptCheckpoint large{"r1/1-1", 300, 3}, old{"r2/1-1", 60, 1}, newer{"r3/1-1", 70, 2};
     CHECK(beyond_room({}, 0).empty());
-    CHECK(beyond_room({old, newer}, 520) == Names{});          // 130 of 650
-    CHECK(beyond_room({newer, old}, 519) == Names{"r2/1-1"});  // 129 is a fifth
+    CHECK(beyond_room({old, newer}, 520) == Names{});          // 130 of 650 bytes
+    CHECK(beyond_room({newer, old}, 519) == Names{"r2/1-1"});  // 129 bytes is a fifth
     CHECK(beyond_room({old, newer, large}, 570) == Names{"r1/1-1"});
     CHECK(beyond_room({large}, 0) == Names{"r1/1-1"});
 }

@@ -1,4 +1,4 @@
-// Logs that are longer than what a node keeps of them.
+// Logs that are longer than the part that a node keeps of them.
 #include "daemon/agent/delivery/kept_logs.hpp"
 
 #include <sys/stat.h>
@@ -36,7 +36,7 @@ TEST_CASE("a log longer than logs.max keeps its first and newest lines, and tell
     const storage::LogCuts cuts = storage::log_cuts(path);
     REQUIRE(cuts.size() == 1);
     CHECK(*read_whole(path) != written);
-    CHECK(std::filesystem::file_size(path) == written.size());  // what is left keeps its place
+    CHECK(std::filesystem::file_size(path) == written.size());  // the rest keeps its offsets
     CHECK(disk_bytes(path) <= 400'000);
     const std::string left = written.substr(0, cuts[0].begin) + written.substr(cuts[0].end);
     CHECK(story.received() == left);
@@ -94,7 +94,7 @@ TEST_CASE("cuts that touch are one, and too many of them swallow what lies betwe
     CHECK(storage::bytes_cut(cuts, 0, 20) == 10);
     for (std::uint64_t i = 1; i <= storage::log_cuts_most; ++i) storage::add_cut(cuts, {i * 1'000, i * 1'000 + 10 + i});
     REQUIRE(cuts.size() == storage::log_cuts_most);
-    CHECK(cuts.back() == storage::LogCut{63'000, 64'074});  // the smallest part between two is gone too
+    CHECK(cuts.back() == storage::LogCut{63'000, 64'074});  // the smallest part between two cuts was removed too
 }
 
 TEST_CASE("a disk below its reserve is full for new runs until a quarter more is free") {
@@ -107,6 +107,6 @@ TEST_CASE("a disk below its reserve is full for new runs until a quarter more is
     CHECK(full_disk("/d", {.size = 100'000, .free = 13'000}, 10'000, full).empty());
     const std::uint64_t gib = std::uint64_t{1} << 30;
     CHECK(logs_of_user({.size = 80 * gib, .free = 80 * gib}, 0, gib) == 10 * gib);
-    CHECK(logs_of_user({.size = 80 * gib, .free = 8 * gib}, gib, gib) == 2 * gib);  // 8 would be free for them
-    CHECK(logs_of_user({.size = 64 * gib, .free = 0}, gib, gib) == gib);            // every user's
+    CHECK(logs_of_user({.size = 80 * gib, .free = 8 * gib}, gib, gib) == 2 * gib);  // 8 GiB would be free for logs
+    CHECK(logs_of_user({.size = 64 * gib, .free = 0}, gib, gib) == gib);            // the part that every user may have
 }

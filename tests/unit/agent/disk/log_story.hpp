@@ -1,4 +1,4 @@
-// A shipper of logs, the log of one worker, and what the head gets of it.
+// A shipper of logs, the log of one worker, and the bytes that the head gets of it.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct LogStory {
     net::Loop loop;
     std::vector<protocol::LogChunk> sent;
     bool connected = true;
-    std::uint64_t share = 1 << 30;  // of each user
+    std::uint64_t share = 1 << 30;  // bound of each user
     LogShipper shipper{loop, files,
                        [this](const protocol::LogChunk& chunk) {
                            if (connected) sent.push_back(chunk);

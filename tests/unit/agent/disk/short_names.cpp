@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr uid_t someone = 12'345;
 
-// Runs the checks in a process of a user that is not root. Returns the number of the check that failed; 0: none did.
+// Runs the checks in a process of a user that is not root. Returns the number of the check that failed; 0 if none did.
 int as_someone(const std::function<int()>& checks) {
     const pid_t child = ::fork();
     if (child == 0) {
@@ -38,7 +38,7 @@ mode_t mode_of(const std::string& path) {
     return ::lstat(path.c_str(), &facts) == 0 ? facts.st_mode & 07777 : 0;
 }
 
-// A data directory of 100 characters that everybody can write to.
+// Returns a data directory of 100 characters that all users can write to.
 std::string long_directory(const Folder& folder) {
     const std::string path = folder.path + "/" + std::string(100 - folder.path.size() - 1, 'd');
     REQUIRE(make_directory(path, 0777));

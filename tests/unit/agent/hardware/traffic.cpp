@@ -46,7 +46,7 @@ struct ProcFolder {
     void device(const std::string& path) const { std::filesystem::create_directories(sys + path + "/device"); }
 };
 
-// Two connected sockets on the loopback.
+// Two connected sockets on the loopback interface.
 struct Connection {
     storage::Descriptor one, other;
 
@@ -64,7 +64,7 @@ struct Connection {
         REQUIRE(::connect(one.number(), where, size) == 0);
         other = storage::Descriptor(::accept4(listener.number(), nullptr, nullptr, SOCK_CLOEXEC));
     }
-    // All has come, and its sender knows.
+    // Sends bytes. Returns when all have arrived and are acknowledged.
     void carry(std::size_t bytes) const {
         std::string text(bytes, 'x');
         REQUIRE(::send(one.number(), text.data(), bytes, 0) == static_cast<ssize_t>(bytes));
@@ -114,7 +114,7 @@ TEST_CASE("processors that wait or idle do not work; where the kernel does not t
 
 TEST_CASE("a worker's bytes are those of its connections, from one look to the next; they outlive the connection") {
     const auto before = tcp_sockets();
-    if (!before) return;  // a kernel that does not tell
+    if (!before) return;  // the kernel does not report traffic
     WorkerTraffic traffic;
     const Pids pids = {{rank_0, ::getpid()}};
     const std::int64_t already = traffic.look(pids, before).at(rank_0).network_sent;

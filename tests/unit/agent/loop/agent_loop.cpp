@@ -14,7 +14,7 @@ using namespace rtrain::agent;
 
 namespace {
 
-struct Steps {  // what a loop did, in its order
+struct Steps {  // the actions of a loop, in order
     AgentLoop loop;
     std::vector<std::string> done;
     std::vector<WorkerMessage> reports;
@@ -45,7 +45,7 @@ TEST_CASE("what an output brings about waits until the step before it is perform
         CHECK_FALSE(inside);
         inside = true;
         if (std::holds_alternative<ToHead>(output)) steps.loop.enqueue(HeadDisconnected{});
-        CHECK(steps.loop.state().connected);  // the input above was not taken yet
+        CHECK(steps.loop.state().connected);  // the input above was not processed yet
         inside = false;
     };
     steps.loop.enqueue(HeadConnected{});
@@ -64,7 +64,7 @@ TEST_CASE("reports in shared memory are taken before the input that comes after 
 TEST_CASE("an input from another thread is taken on the loop's, and a timer is set for what is due") {
     Steps steps;
     std::thread::id taken_on;
-    int heartbeats = 0;  // the first comes with the welcome, the second of a timer alone
+    int heartbeats = 0;  // the first is sent with the welcome, the second by a timer alone
     steps.performing = [&](const Output& output) {
         if (std::holds_alternative<ToHead>(output)) taken_on = std::this_thread::get_id();
         if (std::holds_alternative<SendHeartbeat>(output) && ++heartbeats == 2) steps.loop.net().stop();

@@ -1,4 +1,4 @@
-// The performers towards storage, each without the others: a loop, this node, the live attempts, and a run's directory.
+// Each performer for storage alone: with a loop, this node, the live attempts, and a run's directory.
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -83,8 +83,7 @@ TEST_CASE("the end of an attempt is written beside its run, and then what the no
     const std::string kept = story.node.files.attempt(attempt_1);
     PendingDeliveries pending(story.loop.state(), story.loop.net(), story.node, story.attempts, story.logs);
     pending.write_end({.attempt = attempt_1, .end = {.number = 1, .state = "SUCCEEDED"}});
-    CHECK(
-        fs::exists(story.node.files.pending_delivery(attempt_1)));  // for the agent after this one, before it is tried
+    CHECK(fs::exists(story.node.files.pending_delivery(attempt_1)));  // stored for the next agent before the first try
     CHECK_FALSE(pending.has_logs(attempt_1));
     REQUIRE(story.until([&] { return !fs::exists(kept); }));
     CHECK(storage::read_end(*story.store, "digits", 1)->state == "SUCCEEDED");
@@ -124,7 +123,7 @@ TEST_CASE("a stop that comes before the setup has begun ends the preparation: th
     story.loop.enqueue(HeadConnected{});
     story.loop.enqueue(HeadMessage{protocol::Welcome{.cluster_id = "c0ffee"}});
     story.loop.enqueue(HeadMessage{order});
-    preparations.cancel(attempt_1);  // what the agent does when the stop comes: nothing to cancel yet
+    preparations.cancel(attempt_1);  // the agent does this at the stop; there is nothing to cancel yet
     story.loop.enqueue(HeadMessage{protocol::Stop{.attempt = order.attempt, .end_as = "STOPPED"}});
     CHECK(story.until([&] { return empty; }));
     CHECK_FALSE(fs::exists(story.folder.path + "/ran"));

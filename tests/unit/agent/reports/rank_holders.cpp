@@ -1,4 +1,4 @@
-// Whose a rank's place is, decided without sockets, and what /proc says of real processes.
+// The owner of a rank's place, decided without sockets, and the data of /proc about real processes.
 #include "daemon/agent/worker_link/rank_holders.hpp"
 
 #include <signal.h>
@@ -44,7 +44,7 @@ TEST_CASE("a place passes on when its process has ended, also to a process with 
     RankHolders holders;
     Processes processes;
     holders.claim(earlier, 0, first, processes.runs());
-    holders.release(earlier, 0, second);  // not its own
+    holders.release(earlier, 0, second);  // it does not hold that place
     CHECK(holders.claim(earlier, 0, second, processes.runs()) == first);
     processes.ended.insert(5);
     CHECK(holders.holder(earlier, 0, processes.runs()) == std::nullopt);
@@ -82,7 +82,7 @@ TEST_CASE("a process runs until it has ended, whether or not its parent has look
     ::kill(child, SIGKILL);
     siginfo_t ended{};
     REQUIRE(::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT) == 0);
-    CHECK_FALSE(still_runs(process));  // not waited for yet
+    CHECK_FALSE(still_runs(process));  // a zombie
     ::waitpid(child, nullptr, 0);
     CHECK_FALSE(still_runs(process));
     CHECK_FALSE(still_runs({}));

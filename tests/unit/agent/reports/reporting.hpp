@@ -1,4 +1,4 @@
-// Workers' own library on one side, an agent's sockets and shared memory on the other: for tests of how reports pass.
+// For tests of reports: the workers' own library on one side, an agent's sockets and shared memory on the other.
 #pragma once
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ namespace rtrain::agent::test {
 inline constexpr AttemptKey attempt{.run = 7, .incarnation = 1};
 inline constexpr std::chrono::milliseconds long_enough{20'000};
 
-// An agent's sockets with the simplest group behind them: a report passes when both ranks have come.
+// An agent's sockets with the simplest group: a report passes when both ranks have sent it.
 struct ReportAgent {
     explicit ReportAgent(const std::string& path, worker::ReportMemoryOffer offer = {.alone = true})
         : terms(std::move(offer)), stages(path + ".stages") {
@@ -36,7 +36,7 @@ struct ReportAgent {
         thread = std::thread([this] { loop.run(); });
     }
     ~ReportAgent() { end(); }
-    void end() {  // what it has heard may be read then
+    void end() {  // after this, the received messages may be read
         if (!thread.joinable()) return;
         loop.post([this] {
             server.reset();
@@ -72,7 +72,7 @@ struct ReportAgent {
         server->send(attempt, rank, worker::Staged{.path = path, .error = {}, .reason = {}, .spare = stage.spare});
     }
     worker::ReportMemoryOffer terms;
-    std::string stages;  // where it makes directories for files
+    std::string stages;  // folder in which it makes directories for files
     std::atomic<int> stages_made{0};
     std::atomic<int> replaced{0}, joins{0};
     net::Loop loop;

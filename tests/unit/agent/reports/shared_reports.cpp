@@ -1,5 +1,5 @@
-// The shared report memory of an attempt: what ranks post is taken, and one wake-up answers a round; with the worker's
-// own library at the other end, over agents that come and go.
+// The shared report memory of an attempt: ranks' messages are taken, and one wake-up answers a round. The other end is
+// the worker's own library, also over restarts of the agent.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -52,7 +52,8 @@ Arrival report(ReportMemory& ring, std::uint64_t index, const std::string& frame
     return ring.arrive(index, ring.post(index, frame, -1));
 }
 
-// Report memories that this process has mapped: the agent's, and one of each worker that uses it.
+// Returns the number of report memories that this process has mapped: the agent's, and one for each worker that uses
+// it.
 int mapped_memories() {
     std::ifstream maps("/proc/self/maps");
     int count = 0;
@@ -66,7 +67,7 @@ TEST_CASE("what ranks post is taken once, and answers to all are told with one w
     SharedReports reports;
     auto rings = rings_of(reports, {4, 5, 9});
     for (ReportMemory& ring : rings)
-        CHECK(report(ring, 1) == Arrival::notifies);  // nobody knows yet who comes: each one notifies
+        CHECK(report(ring, 1) == Arrival::notifies);  // the reporting ranks are unknown yet
     CHECK(taken(reports) == Posts{{4, "report"}, {5, "report"}, {9, "report"}});
     CHECK(taken(reports).empty());
     for (const std::uint32_t rank : {4u, 5u, 9u}) CHECK(reports.answer(attempt, rank, 1));
@@ -91,7 +92,7 @@ TEST_CASE(
     reports.left(attempt, 2);
     CHECK(report(rings[1], 2) == Arrival::notifies);
     CHECK_FALSE(reports.answer(attempt, 2, 2));  // it is answered over its socket
-    reports.answer(attempt, 0, 2);               // only one of two: the other's report came before
+    reports.answer(attempt, 0, 2);               // only one of two; the other's report came before
     reports.wake();
     CHECK(rings[0].released(2));
     CHECK_FALSE(rings[1].released(2));
@@ -121,7 +122,7 @@ TEST_CASE("ranks pass granted rounds by themselves, so far ahead of what the age
         CHECK_FALSE(rings[1].released(index + 1));
         posts.insert(posts.end(), {{3, frame}, {8, frame}});
     }
-    CHECK(notified >= 2);  // at half of the grant and at its end, and now and then
+    CHECK(notified >= 2);  // at half of the grant, at its end, and at intervals
     CHECK(rings[0].heard() == 1);
     CHECK(report(rings[0], end + 1) == Arrival::waits);
     CHECK(report(rings[1], end + 1) == Arrival::notifies);
@@ -130,7 +131,7 @@ TEST_CASE("ranks pass granted rounds by themselves, so far ahead of what the age
     CHECK(taken(reports) == posts);
 
     const std::uint32_t seen = rings[0].wakeups();
-    answer_all(reports, ranks, end);  // they had passed it: nobody is woken
+    answer_all(reports, ranks, end);  // they had passed it, so no rank is woken
     CHECK(rings[0].wakeups() == seen);
     CHECK(rings[0].heard() == end);
     answer_all(reports, ranks, end + 1);
@@ -257,7 +258,7 @@ TEST_CASE("who waits is woken; the memory cannot be cut short, and has no furthe
     waiting.join();
     CHECK(heard);
     CHECK(ring->messages() == 1);
-    reports.wake();  // nothing to tell
+    reports.wake();  // there is no answer
     CHECK(ring->wakeups() == seen + 1);
 }
 

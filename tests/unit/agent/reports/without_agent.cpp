@@ -1,4 +1,4 @@
-// Ranks of one node whose agent is away: reports and checkpoints go on, and the next agent hears of all.
+// Ranks of one node without an agent: reports and checkpoints continue, and the next agent receives all of them.
 #include <fstream>
 
 #include "tests/unit/agent/reports/reporting.hpp"
@@ -13,8 +13,8 @@ namespace {
 
 struct Ranks {
     explicit Ranks(const std::string& path) : first(path, "0"), second(path, "1") {}
-    // Both report `metrics` at once, each with the files of its directory unless that is empty. Returns how many
-    // failed.
+    // Both report `metrics` at once, each with the files of its directory unless that is empty. Returns the number of
+    // failures.
     int report(const std::string& metrics, const std::string& directory = "", std::int32_t upload = 0,
                const std::string& second_directory = "", std::int32_t second_upload = 0) {
         int failures = 0;
@@ -33,7 +33,7 @@ struct Ranks {
     Reporter first, second;
 };
 
-// A report that is under way in a thread of its own.
+// A report that runs on a separate thread.
 struct Reporting {
     Reporting(Ranks& ranks, std::string metrics, std::string directory = "", std::int32_t upload = 0)
         : thread([this, &ranks, metrics = std::move(metrics), directory = std::move(directory), upload] {
@@ -56,7 +56,7 @@ bool waits_until(const std::function<bool()>& holds) {
     return holds();
 }
 
-// A rank with files asks for two spare directories after its first report.
+// A rank with files requests two spare directories after its first report.
 void have_spares(const ReportAgent& agent, Ranks& ranks) {
     REQUIRE(waits_until([&] { return agent.stages_made == 3; }));
     CHECK(ranks.report(metrics_of(2)) == 0);
@@ -131,7 +131,7 @@ TEST_CASE("of the checkpoints that ranks report without an agent the next one ge
     ranks.second.close();
     agent->end();
     CHECK(agent->passed == 21);
-    CHECK(agent->replaced == 5);  // of reports 3, 6, 9, 12, 15
+    CHECK(agent->replaced == 5);  // the checkpoints of reports 3, 6, 9, 12, 15
     std::vector<std::uint64_t> with_files;
     for (const auto& [index, places] : agent->staged)
         if (index > 2) with_files.push_back(index);
@@ -168,7 +168,7 @@ TEST_CASE("no report passes behind the one that has reached the job's stop") {
     CHECK(ranks.report(metrics_of(5)) == 0);
     Reporting reporting(ranks, metrics_of(6));
     CHECK_FALSE(reporting.passes_within(std::chrono::milliseconds(500)));
-    agent = std::make_unique<ReportAgent>(path, terms);  // this one has no `stop` of its own
+    agent = std::make_unique<ReportAgent>(path, terms);  // this one has no `stop`
     CHECK(reporting.passes_within(long_enough));
     reporting.thread.join();
 }
@@ -236,7 +236,7 @@ TEST_CASE("an agent that comes and goes takes back neither how far ranks are nor
     agent = std::make_unique<ReportAgent>(path, terms);
     CHECK(waits_until([&] { return agent->passed == 3 && agent->joins == 2; }));
     agent->end();
-    CHECK(ranks.second.report(metrics_of(4)) == RTW_OK);  // the first one has come, before that agent's end
+    CHECK(ranks.second.report(metrics_of(4)) == RTW_OK);  // the first one was sent before that agent's end
     waiting.join();
     CHECK(code == RTW_OK);
     CHECK(ranks.report(metrics_of(5)) == 0);

@@ -1,5 +1,5 @@
-// The agent's socket for workers, as a process meets it that speaks the protocol by hand: who is let in, and what a
-// stranger may hold.
+// The agent's socket for workers, tested with frames made by hand: the processes that are accepted, and the connections
+// that a stranger may have.
 #include "daemon/agent/worker_link/worker_server.hpp"
 
 #include <sys/socket.h>
@@ -21,7 +21,7 @@ namespace {
 constexpr AttemptKey attempt{.run = 7, .incarnation = 1};
 constexpr std::int64_t nobody = 65534;
 
-// An agent that welcomes whoever is let in, and hears what ranks say.
+// An agent that welcomes each accepted process, and records the ranks' messages.
 struct Agent {
     explicit Agent(net::UnixLimits limits = {}, std::int64_t uid = -1) {
         std::filesystem::create_directory(folder);
@@ -64,7 +64,7 @@ struct Agent {
     std::thread thread;
 };
 
-// A worker's end of the socket; what the agent says is waited for, 10 s at most.
+// A worker's end of the socket. It waits for the agent's messages, at most 10 s.
 struct Line {
     explicit Line(const std::string& path) {
         sockaddr_un address{};
@@ -86,7 +86,7 @@ struct Line {
         if (hello.place == worker::Place::untold) hello.place = place;
         say(hello);
     }
-    // The next message, or what ended the connection: "refuse: ...", "closed", "nothing".
+    // Returns the next message, or the end of the connection: "refuse: ...", "closed", "nothing".
     std::string heard() {
         for (;;) {
             auto body = reader.next();
@@ -150,7 +150,7 @@ TEST_CASE("a hello that nests without bound, or is as long as a broadcast may be
 }
 
 TEST_CASE("a user's connections that say nothing do not keep another user's ranks out") {
-    if (::geteuid() != 0) return;  // another user's process is needed
+    if (::geteuid() != 0) return;  // needs a process of another user
     Agent agent({.strangers_of_user = 8, .strangers = 10, .stranger_ms = 60'000}, nobody);
     const auto as_nobody = [&](auto act) {
         const pid_t child = ::fork();
@@ -163,7 +163,7 @@ TEST_CASE("a user's connections that say nothing do not keep another user's rank
     for (int i = 0; i < 40; ++i) idle.push_back(std::make_unique<Line>(agent.path));
     CHECK(idle.front()->heard() == "closed");
     CHECK(as_nobody([&] {
-        std::vector<std::unique_ptr<Line>> others;  // so many that someone has to go: of the one who has more
+        std::vector<std::unique_ptr<Line>> others;  // so many that one must be closed: of the user with more
         for (int i = 0; i < 4; ++i) others.push_back(std::make_unique<Line>(agent.path));
         for (auto& one : others) one->hello({.rank = 1});
         return others.back()->heard() == "welcome";
@@ -171,7 +171,7 @@ TEST_CASE("a user's connections that say nothing do not keep another user's rank
 }
 
 TEST_CASE("a process of another user is refused, also with the right key") {
-    if (::geteuid() != 0) return;  // another user's process is needed
+    if (::geteuid() != 0) return;  // needs a process of another user
     const std::int64_t own = 65533;
     Agent agent({}, own);
     std::string heard(200, '\0');
@@ -195,14 +195,14 @@ TEST_CASE("a process of another user is refused, also with the right key") {
 
 namespace {
 
-// A process that connects, says hello, tells what it heard, and then does what it is told, word by word.
+// A process that connects, sends hello, reports the answer, and then follows the test's commands.
 struct Process {
     explicit Process(const std::string& path, worker::Place place = worker::Place::wanted) {
         REQUIRE(::pipe(words) == 0);
         REQUIRE(::pipe(answers) == 0);
         pid = ::fork();
         if (pid == 0) {
-            ::close(words[1]), ::close(answers[0]);  // so that the test's end is the end of what it reads
+            ::close(words[1]), ::close(answers[0]);  // so that the read ends with the test
             Line line(path);
             line.place = place;
             line.hello();
@@ -213,7 +213,7 @@ struct Process {
                 if (::read(words[0], &word, 1) != 1) ::_exit(0);
                 if (word == 'r') line.say(worker::Release{});
                 if (word == 's') line.say(worker::Stage{});
-                if (holds = word == 'f'; holds && ::fork() == 0) {  // holds the connection open until the test is over
+                if (holds = word == 'f'; holds && ::fork() == 0) {  // holds the connection open until the test ends
                     while (::read(words[0], &word, 1) == 1) {}
                     ::_exit(0);
                 }
@@ -258,7 +258,7 @@ TEST_CASE("a rank's second process reads what it is told, and the first one's co
         second.tell('-');
         CHECK(second.heard() == "closed");
     }
-    Line older(agent.path);  // a library that knows of no other process
+    Line older(agent.path);  // an older library, without the place of a process
     older.place = worker::Place::untold;
     older.hello();
     CHECK(contains(older.heard(), "refuse: rank 0 belongs to process " + std::to_string(first.pid)));
