@@ -1,4 +1,4 @@
-// How a checkpoint is called whose files lie in the run's directory already.
+// The names of checkpoints whose files are in the run's directory already.
 #include "daemon/agent/machine/machine.hpp"
 #include "tests/unit/agent_setup.hpp"
 #include "tests/unit/catch.hpp"
@@ -35,7 +35,7 @@ TEST_CASE(
 
 namespace {
 
-// What the checkpoint is called that node n2 brings in its place.
+// Returns the name of the checkpoint that node n2 reports in place.
 std::string called(const std::string& place, bool node_takes_deeper) {
     Machine machine = running({.nodes = {{0}, {1}}});
     machine.take(report_with_files(0, 1));
@@ -54,7 +54,7 @@ std::string called(const std::string& place, bool node_takes_deeper) {
 TEST_CASE("a directory deeper in the run has its path as its name, if every node takes it") {
     CHECK(called("epochs/3", true) == "epochs/3");
     CHECK(called("epochs/3-a001/ckpt", true) == "epochs/3-a001/ckpt");
-    CHECK(called("epochs/3", false) == "epochs_3-a001");  // its agent refuses what is said of a path
+    CHECK(called("epochs/3", false) == "epochs_3-a001");  // its agent refuses messages about a path
     for (const char* forged : {"../other", "epochs/../../other", "attempts/000001", "/etc", "epochs//3", "x-a001/deep",
                                "epochs/.hidden", "a/b/c/d/e/f/g/h/i"})
         CHECK(called(forged, true) == "checkpoint_000001-a001");

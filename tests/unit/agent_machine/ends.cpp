@@ -1,4 +1,5 @@
-// Stories of ranks that end well while others still report: the coordinator ends who waits for them, on whichever node.
+// Ranks that end successfully while others still report: the coordinator ends the ranks that wait for them, on any
+// node.
 #include <signal.h>
 
 #include "daemon/agent/machine/machine.hpp"
@@ -37,7 +38,7 @@ Outputs joins(Machine& machine, std::uint32_t rank, std::uint64_t next_index) {
         WorkerJoined{attempt_1, rank, {.attempt = "c0ffee-17-a1", .rank = rank, .next_index = next_index}});
 }
 
-// The message about ended ranks that a step sends to the coordinator.
+// Returns the messages about ended ranks that a step sends to the coordinator.
 std::vector<protocol::GroupArrived> ends_sent(const Outputs& outputs) {
     std::vector<protocol::GroupArrived> sent;
     for (const ToGroup& one : all<ToGroup>(outputs))
@@ -46,14 +47,14 @@ std::vector<protocol::GroupArrived> ends_sent(const Outputs& outputs) {
     return sent;
 }
 
-// The second node's agent, whose rank 1 has passed report 1.
+// Returns the second node's agent, whose rank 1 has passed report 1.
 Machine second_after_report_1() {
     Machine machine = running(on_the_second);
     machine.take(report(1, 1));
     machine.take(released(1));
     return machine;
 }
-// The coordinator, whose group has passed report 1.
+// Returns the coordinator, whose group has passed report 1.
 Machine first_after_report_1() {
     Machine machine = running(on_the_first);
     machine.take(report_of_rank_1(1));
@@ -74,7 +75,7 @@ TEST_CASE("the end of another node's rank ends the rank that waits for it, and a
     if (waits_already) first.take(report(0, 2));
     last = first.take(of_n2(sent.at(0)));
     if (!waits_already) {
-        CHECK(all<SignalWorker>(first.later(60'000)).empty());  // rank 0 may go on without reporting
+        CHECK(all<SignalWorker>(first.later(60'000)).empty());  // rank 0 may continue without reporting
         last = first.take(report(0, 2));
     }
     const auto notices = news<protocol::Notice>(last);

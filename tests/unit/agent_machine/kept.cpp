@@ -1,4 +1,4 @@
-// When this node's part of a checkpoint stays on it for the next attempt.
+// Conditions under which this node's part of a checkpoint stays on it for the next attempt.
 #include "tests/unit/agent_setup.hpp"
 #include "tests/unit/catch.hpp"
 
@@ -8,7 +8,7 @@ using namespace rtrain::agent::setup;
 
 namespace {
 
-// Both ranks have reported with files, and these were listed.
+// Both ranks report with files, and these are listed.
 Outputs both_report(Machine& machine, std::uint64_t index) {
     machine.take(report_with_files(0, index));
     machine.take(report_with_files(1, index));

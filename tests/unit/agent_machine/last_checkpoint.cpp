@@ -1,4 +1,5 @@
-// An attempt has ended while a checkpoint is on its way, and a part of it may never come: how long its run waits.
+// An attempt has ended while a checkpoint is under way, and a part of it may never arrive: the time for which its run
+// waits.
 #include <csignal>
 
 #include "daemon/agent/machine/machine.hpp"
@@ -14,7 +15,8 @@ namespace {
 const std::vector<protocol::StagedFile> own_file{{.rank = 0, .path = "model.pt", .bytes = 10, .sha256 = "aa"}};
 const std::vector<protocol::StagedFile> other_file{{.rank = 1, .path = "more.pt", .bytes = 10, .sha256 = "bb"}};
 
-// Report 1 has passed with files of both nodes; n1 coordinates. Its own part is stored, n2's is not heard of.
+// Report 1 has passed with files of both nodes, and n1 coordinates. Its own part is stored; nothing has arrived from
+// n2.
 Machine waiting_for_n2() {
     Machine machine = running({.nodes = {{0}, {1}}});
     machine.take(report_with_files(0, 1));
@@ -44,7 +46,7 @@ TEST_CASE("once every other node is empty, a part that is missing is given up at
     CHECK(news<protocol::Emptied>(end_rank_0(machine)).empty());
     CHECK(news<protocol::Emptied>(machine.later(20'000)).empty());
 
-    CHECK(news<protocol::Emptied>(machine.head(alone_now())).empty());  // what it said last may be on its way
+    CHECK(news<protocol::Emptied>(machine.head(alone_now())).empty());  // its last message may be under way
     const Outputs given_up = machine.later(1'000);
 
     CHECK(news<protocol::Emptied>(given_up).size() == 1);
@@ -60,7 +62,8 @@ TEST_CASE("the last part may overtake or follow the word that its node is empty:
     const Outputs come =
         machine.take(PeerMessage{attempt_1, "n2", protocol::GroupUploaded{.index = 1, .files = other_file}});
     CHECK(all<WriteManifest>(come).size() == 1);
-    CHECK(news<protocol::Emptied>(machine.later(5'000)).empty());  // all parts are here: now storage has its time
+    // All parts are stored; now the time limit of the storage applies.
+    CHECK(news<protocol::Emptied>(machine.later(5'000)).empty());
     const Outputs written = machine.take(ManifestWritten{.attempt = attempt_1, .index = 1});
     CHECK(news<protocol::Committed>(written).size() == 1);
     CHECK(news<protocol::Emptied>(written).size() == 1);
@@ -86,7 +89,7 @@ TEST_CASE("a connection that breaks after the end shortens the wait, as one that
 
 namespace {
 
-// Both ranks have ended with 0; report 1's files of this one node are being stored.
+// Both ranks have ended with 0. Report 1's files of this one node are being stored.
 Machine storing() {
     Machine machine = running();
     for (const std::uint32_t rank : {0u, 1u}) machine.take(report_with_files(rank, 1));
@@ -160,7 +163,7 @@ TEST_CASE("a try that breaks off on its way gives the next one a minute") {
     moved(machine, 20);
     breaks_off(machine);
     CHECK(waits(machine.later(59'999)));
-    CHECK(waits(breaks_off(machine)));  // this one has not moved anything
+    CHECK(waits(breaks_off(machine)));  // this try has not moved anything
     CHECK(news<protocol::Emptied>(machine.later(1)).size() == 1);
 }
 
@@ -168,7 +171,7 @@ TEST_CASE("tries that come to the same place again and again end, those that com
     Machine machine = storing();
     int tries = 0;
     const auto once_more = [&](std::int64_t bytes) {
-        Outputs out = machine.later(59'000);  // its backoff is over: it is tried again
+        Outputs out = machine.later(59'000);  // its backoff is over, so it is tried again
         if (!waits(out)) return false;
         moved(machine, bytes);
         breaks_off(machine);
@@ -234,7 +237,7 @@ TEST_CASE("a part that another node is still storing has no limit here, and is n
 
 namespace {
 
-// This node is beside the coordinator's: its rank has ended, and its part of report 1 is on its way.
+// This node is not the coordinator's. Its rank has ended, and its part of report 1 is under way.
 Machine storing_its_part() {
     Machine machine = running({.nodes = {{0}, {1}}, .here = 1});
     machine.take(GroupConnected{attempt_1});
@@ -268,7 +271,7 @@ TEST_CASE("a node beside the coordinator stores its part in the same patience") 
 TEST_CASE("a node whose part is stored stays until the coordinator says what became of the checkpoint") {
     Machine machine = storing_its_part();
     CHECK(news<protocol::Emptied>(part_is_stored(machine)).empty());
-    CHECK(news<protocol::Emptied>(machine.later(600'000)).empty());  // others store theirs for as long
+    CHECK(news<protocol::Emptied>(machine.later(600'000)).empty());  // the other nodes may take as long
     CHECK(news<protocol::Emptied>(machine.take(it_is_committed)).size() == 1);
 }
 

@@ -137,7 +137,7 @@ TEST_CASE("news stay on disk until the head has them, and are numbered on after 
 
     CHECK(all<DropNews>(acknowledged) == std::vector<DropNews>{{1}});
     CHECK(machine.state.outbox.empty());
-    Machine fresh;  // its disk was lost, the head remembers
+    Machine fresh;  // its disk was lost, but the head has the records
     fresh.take(HeadConnected{});
     fresh.head(protocol::Welcome{.news_seen = 41});
     CHECK(fresh.state.next_news == 42);
@@ -173,7 +173,7 @@ TEST_CASE("an agent that was restarted goes on with what it finds") {
 
     worker::Hello hello{.attempt = "c0ffee-17-a1", .next_index = 8, .uncommitted = {5}};
     const Outputs outputs = machine.take(WorkerJoined{attempt_1, 0, hello});
-    CHECK(to_workers<worker::Committed>(outputs).size() == 1);  // 5 was given up: nobody waits for ever
+    CHECK(to_workers<worker::Committed>(outputs).size() == 1);  // 5 was given up, so that no rank waits for ever
     hello.rank = 1;
     machine.take(WorkerJoined{attempt_1, 1, hello});
     machine.take(report(0, 8));
@@ -189,14 +189,14 @@ TEST_CASE("what a node says before rank 0's node has begun is heard once it has:
     machine.connect();
     machine.head(prepare_order(shape));
     machine.take(PreparationDone{.attempt = attempt_1, .number = 1});
-    const bool launched = GENERATE(true, false);  // its checkpoint is still being fetched; or the order is on its way
+    const bool launched = GENERATE(true, false);  // its checkpoint is still being fetched, or the order is under way
     if (launched) machine.head(launch_order(shape));
     const protocol::GroupReport early{.index = 1, .metrics_json = {{1, "{}"}}};
     for (const std::string node : {"n2", "n9"}) {
         machine.take(PeerMessage{attempt_1, node, protocol::GroupJoin{.node = node}});
         machine.take(PeerMessage{attempt_1, node, early});
     }
-    CHECK(machine.state.attempts.at(attempt_1).early.size() == 2);  // n9 is not of this attempt
+    CHECK(machine.state.attempts.at(attempt_1).early.size() == 2);  // n9 is not a node of this attempt
     if (!launched) machine.head(launch_order(shape));
     machine.take(CheckpointFetched{attempt_1, ""});
     machine.take(WorkerStarted_{attempt_1, 0, 100});

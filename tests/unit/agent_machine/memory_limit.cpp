@@ -17,7 +17,7 @@ constexpr std::int64_t MiB = 1 << 20, limit = 300 * MiB;
 
 Machine limited() { return running({.policy = {.memory_bytes = limit}}); }
 
-// Takes one measurement of both ranks, and returns the ranks that it ends.
+// Takes one measurement of both ranks. Returns the ranks that it ends.
 std::vector<std::uint32_t> measure(Machine& machine, std::int64_t rank_0, std::int64_t rank_1) {
     machine.now = machine.now + Duration{250};
     const Outputs out = machine.take(MemoryMeasured{{{attempt_1, {{0, {.bytes = rank_0}}, {1, {.bytes = rank_1}}}}}});
@@ -37,7 +37,7 @@ TEST_CASE("a rank that is above its limit in two measurements ends") {
     CHECK(measure(machine, limit, 100 * MiB).empty());
     CHECK(measure(machine, limit + 1, 100 * MiB).empty());
     CHECK(measure(machine, limit + 1, 100 * MiB) == std::vector<std::uint32_t>{0});
-    CHECK(measure(machine, limit + 1, 100 * MiB).empty());  // it is signalled once
+    CHECK(measure(machine, limit + 1, 100 * MiB).empty());  // it is signalled only once
 }
 
 TEST_CASE("a short peak above the limit ends no rank") {

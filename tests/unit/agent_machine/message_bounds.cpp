@@ -1,4 +1,4 @@
-// Stories of what one node may send, and name, to rank 0's node.
+// Bounds of the data and names that one node may send to rank 0's node.
 #include "daemon/agent/machine/message_bounds.hpp"
 
 #include <limits>
@@ -40,7 +40,7 @@ TEST_CASE("more files than one message may list leave the report without its che
 
 namespace {
 
-// The report of ranks 1 and 2 with so many files of one path each, as their node sends it.
+// Returns the report of ranks 1 and 2 with so many files of one path each, as their node sends it.
 protocol::GroupReport sent_with(std::size_t files, const std::string& path) {
     Machine machine = running({.nodes = {{0}, {1, 2}}, .here = 1});
     machine.take(report_with_files(1, 1));
@@ -64,7 +64,7 @@ protocol::GroupReport sent_with(std::size_t files, const std::string& path) {
 }  // namespace
 
 TEST_CASE("the bound holds to the file, also for names that are no UTF-8 and take three bytes for one") {
-    const std::string metrics = R"({"loss":1})";  // of report_with_files
+    const std::string metrics = R"({"loss":1})";  // the metrics of report_with_files
     for (const std::string& path : {std::string(60, 's'), std::string(60, '\xff'), std::string(60, '\x01')}) {
         protocol::GroupReport one{.files = {{.path = path}}};
         const std::size_t of_two_ranks = 2 * encoded_bytes(metrics);
@@ -88,7 +88,7 @@ TEST_CASE("metrics that leave no room for the files are what is named") {
 }
 
 TEST_CASE("metrics are kept by what they take in a message too") {
-    const std::string odd(1 << 20, '\xff');  // three times as long there
+    const std::string odd(1 << 20, '\xff');  // three times as long in a message
     std::map<std::uint32_t, std::string> metrics{{0, odd}, {1, odd}, {2, odd}, {3, odd}, {4, odd}, {5, "{}"}};
     bound_metrics(metrics);
     CHECK(metrics[2] == odd);

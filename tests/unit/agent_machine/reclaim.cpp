@@ -1,4 +1,4 @@
-// The node is taken away: stories of the agent's machine.
+// The node is taken away: tests of the agent's machine.
 #include <signal.h>
 
 #include "tests/unit/agent_setup.hpp"
@@ -28,9 +28,10 @@ TEST_CASE("an agent that drains tells the head how long its runs have, and ends 
     Machine machine = running();
     CHECK(leaving_of(machine.take(sigterm)) == std::vector<protocol::Leaving>{{"SIGTERM", 15'000}});
 
-    machine.head(protocol::Stop{.attempt = {17, 1, 1}, .grace_ms = 1'000});  // it has moved
+    machine.head(protocol::Stop{.attempt = {17, 1, 1}, .grace_ms = 1'000});  // the run has moved
     for (const std::uint32_t rank : {0u, 1u}) machine.take(WorkerEnded{attempt_1, rank, {.signal = SIGTERM}, 7});
-    CHECK(all<EndAgent>(machine.take(LogsDone{attempt_1})).empty());  // the head does not know yet that it is empty
+    // The head has not received that the node is empty.
+    CHECK(all<EndAgent>(machine.take(LogsDone{attempt_1})).empty());
 
     machine.now = machine.now + Duration{300};
     CHECK(all<EndAgent>(machine.head(protocol::NewsAck{machine.state.next_news - 1})).size() == 1);
@@ -47,12 +48,12 @@ TEST_CASE("what is still there shortly before the end gets SIGTERM, then SIGKILL
     CHECK(all<SignalWorker>(machine.later(1)) ==
           std::vector<SignalWorker>{{attempt_1, 0, SIGKILL}, {attempt_1, 1, SIGKILL}});
     CHECK(all<EndAgent>(machine.later(999)).empty());
-    CHECK(all<EndAgent>(machine.later(1)).size() == 1);  // whatever the head has heard
+    CHECK(all<EndAgent>(machine.later(1)).size() == 1);  // whatever the head has received
 }
 
 TEST_CASE("a draining agent says so at each registration, and takes no new attempt") {
     Machine machine;
-    machine.take(sigterm);  // before it has met its head
+    machine.take(sigterm);  // before its first connection to the head
     machine.now = machine.now + Duration{100};
     machine.take(HeadConnected{});
     CHECK(leaving_of(machine.head(protocol::Welcome{.cluster_id = "c0ffee"})) ==

@@ -1,4 +1,4 @@
-// Stories of the report group: the barrier, checkpoints, who is missing.
+// The report group: the barrier, checkpoints, missing ranks.
 #include <set>
 
 #include "daemon/agent/machine/machine.hpp"
@@ -11,7 +11,7 @@ using namespace rtrain::agent::setup;
 
 namespace {
 
-// Both ranks have reported with files, and these were listed.
+// Both ranks report with files, and these are listed.
 Outputs report_checkpoint(Machine& machine, std::uint64_t index, const std::string& name = {}, bool exact = false) {
     machine.take(report_with_files(0, index, name));
     machine.take(report_with_files(1, index));
@@ -39,7 +39,7 @@ TEST_CASE("once the job's `stop` is reached, its checkpoint is stored and nobody
         machine.take(report(0, index, R"({"loss":0.5})"));
         return !to_workers<worker::Reported>(machine.take(report(1, index, R"({"loss":7})"))).empty();
     };
-    CHECK(passes(1));  // rank 0's word counts
+    CHECK(passes(1));  // rank 0's metrics count
     const Outputs reached = report_checkpoint(machine, 2);
     CHECK(to_workers<worker::Reported>(reached).size() == 2);
     CHECK(all<Upload>(reached).size() == 1);
@@ -56,7 +56,7 @@ TEST_CASE("metrics go to the head together, a moment later; what is news takes t
         machine.take(report(0, index));
         return machine.take(report(1, index));
     };
-    CHECK(all<ToHead>(both(1)).size() == 1);  // the first says that the attempt runs
+    CHECK(all<ToHead>(both(1)).size() == 1);  // the first one makes the attempt RUNNING
     CHECK(all<ToHead>(both(2)).empty());
     CHECK(all<ToHead>(both(3)).empty());
 
@@ -73,7 +73,7 @@ TEST_CASE("metrics go to the head together, a moment later; what is news takes t
 
 TEST_CASE("no message to the head is longer than it takes, however much the ranks report") {
     Machine machine = running();
-    const std::string big = R"({"a":")" + std::string(4u << 20, 'x') + "\"}";  // a worker's own bound is lower
+    const std::string big = R"({"a":")" + std::string(4u << 20, 'x') + "\"}";  // larger than the bound of a worker
     const auto both = [&](std::uint64_t index) {
         machine.take(report(0, index, big));
         return machine.take(report(1, index, big));
@@ -133,7 +133,7 @@ TEST_CASE("news go out as the head acknowledges them: no connection holds more t
 TEST_CASE("no message to the head is longer than it reads, whatever escaping makes of what ranks said") {
     Machine machine = running();
     machine.take(HeadDisconnected{});
-    const std::string many = "[" + std::string(1u << 20, '"') + "]";  // each is two bytes in a message
+    const std::string many = "[" + std::string(1u << 20, '"') + "]";  // each character takes two bytes in a message
     for (std::uint64_t index = 1; index <= 12; ++index) {
         machine.take(report(0, index, many));
         machine.take(report(1, index, many));
@@ -246,7 +246,7 @@ TEST_CASE("a full disk is named, training goes on, the upload is tried again, a 
     CHECK(news<protocol::Notice>(full)[0].text.find("no space left on /runs") != std::string::npos);
     CHECK(news<protocol::Notice>(full)[0].text.find("training goes on") != std::string::npos);
     CHECK(news<protocol::Notice>(full)[0].reason == "storage_full");
-    const auto sent = to_workers<worker::Reported>(full);  // nobody need wait for it
+    const auto sent = to_workers<worker::Reported>(full);  // no rank needs to wait for it
     REQUIRE(sent.size() == 2);
     CHECK(sent[1].second == worker::Reported{.index = 1, .directory = ""});
 
@@ -302,7 +302,8 @@ TEST_CASE("ranks that do not come are named in the words of the documentation") 
     for (std::uint64_t index = 1; index < 17; ++index)
         for (std::uint32_t rank = 0; rank < 4; ++rank) machine.take(report(rank, index));
     machine.take(report(0, 17));
-    Outputs out = machine.later(1'000);  // who has come is told after a second; the coordinator counts from then on
+    // The waiting ranks are sent after a second; the coordinator counts from then on.
+    Outputs out = machine.later(1'000);
     CHECK(news<protocol::Notice>(out).empty());
     out = machine.later(30'000);
     REQUIRE(news<protocol::Notice>(out).size() == 1);
@@ -312,7 +313,7 @@ TEST_CASE("ranks that do not come are named in the words of the documentation") 
         "`report` was not called by all 4 workers: ranks [1, 2, 3] have not come for 30.0 s (rank 0 waits, report 17)");
     CHECK(news<protocol::Notice>(machine.later(29'000)).empty());
     CHECK(news<protocol::Notice>(machine.later(1'000)).size() == 1);  // after 30 s more
-    CHECK(news<protocol::Notice>(machine.later(59'000)).empty());     // then doubled
+    CHECK(news<protocol::Notice>(machine.later(59'000)).empty());     // then the interval is doubled
     CHECK(news<protocol::Notice>(machine.later(1'000)).size() == 1);
 }
 
@@ -370,7 +371,8 @@ TEST_CASE("storage that one node finds away is told to the ranks of all: none wa
     REQUIRE(all<ToGroup>(sent).size() == 1);
     CHECK(std::get<protocol::GroupUploaded>(all<ToGroup>(sent)[0].message).index == 1);
     const auto to_own = to_workers<worker::Reported>(sent);
-    REQUIRE(to_own.size() == (mode == UploadMode::sync ? 0 : 1));  // who waits for the commit in `report` goes on
+    // Ranks that wait for the commit in `report` continue.
+    REQUIRE(to_own.size() == (mode == UploadMode::sync ? 0 : 1));
     if (mode == UploadMode::sync) return;
     CHECK(to_own[0].second == worker::Reported{.index = 1, .directory = ""});
 
@@ -390,7 +392,7 @@ TEST_CASE("a node passes on that the storage is away, of the checkpoint on its w
         return to_workers<worker::Reported>(machine.take(PeerMessage{attempt_1, "", std::move(message)}));
     };
     const protocol::GroupUploaded away{.index = 1, .error = "no answer from s3", .error_reason = "storage_unreachable"};
-    CHECK(sent(away).empty());  // nobody has passed it yet
+    CHECK(sent(away).empty());  // no rank has passed it yet
     CHECK(sent(protocol::GroupReleased{.index = 1, .directory = "checkpoint_000001-a001"}).size() == 2);
     const auto passed_on = sent(away);
     REQUIRE(passed_on.size() == 2);
@@ -542,7 +544,7 @@ TEST_CASE("a name that is claimed on storage is the directory's; another use of 
     const Outputs again = report_checkpoint(machine, 2, "latest");
     CHECK(news<protocol::Notice>(again)[0].reason == "checkpoint_name_again");
     CHECK(commit(2, again) == "latest-2-a001");
-    CHECK(commit(3, report_checkpoint(machine, 3, "other")) == "other-a001");  // taken by an attempt before
+    CHECK(commit(3, report_checkpoint(machine, 3, "other")) == "other-a001");  // used by an earlier attempt
     CHECK(commit(4, report_checkpoint(machine, 4, "latest-3", true)) == "latest-3");
     CHECK(commit(5, report_checkpoint(machine, 5, "latest")) == "latest-4-a001");
     CHECK(commit(6, report_checkpoint(machine, 6, "", true)) == "checkpoint_000006-a001");
@@ -559,7 +561,8 @@ TEST_CASE("a name is exact only where every node's agent takes directories witho
         REQUIRE(all<Upload>(out).size() == 1);
         CHECK(all<Upload>(out)[0].directory == (new_version ? "best" : "best-a001"));
     }
-    Machine other = running({.nodes = {{0}, {1}}, .here = 1});  // no wish here: nothing to claim, and it says so
+    // No name is requested here, so there is nothing to claim.
+    Machine other = running({.nodes = {{0}, {1}}, .here = 1});
     other.take(GroupConnected{attempt_1});
     const auto listing = all<ListStaged>(other.take(report_with_files(1, 1, "ignored")));
     REQUIRE(listing.size() == 1);
@@ -571,7 +574,8 @@ TEST_CASE("a node speaks of its own ranks: what it says of others' is left out o
     machine.take(report(0, 1));
     const protocol::GroupReport forged{
         .index = 1, .metrics_json = {{0, R"({"loss":0})"}, {1, R"({"loss":2})"}}, .directory_name = "forged"};
-    CHECK(news<protocol::Reported>(machine.take(PeerMessage{attempt_1, "n3", forged})).empty());  // not of this attempt
+    // N3 is not a node of this attempt.
+    CHECK(news<protocol::Reported>(machine.take(PeerMessage{attempt_1, "n3", forged})).empty());
     const auto sent = news<protocol::Reported>(machine.take(PeerMessage{attempt_1, "n2", forged}));
     REQUIRE(sent.size() == 1);
     CHECK(sent[0].metrics_json.at(1) == R"({"loss":2})");

@@ -1,4 +1,4 @@
-// Stories of an agent that dies while a checkpoint is on its way: the next one commits it.
+// An agent dies while a checkpoint is under way, and the next agent commits it.
 #include <algorithm>
 
 #include "daemon/agent/machine/machine.hpp"
@@ -18,7 +18,7 @@ Machine uploading(const Shape& shape) {
     return machine;
 }
 
-// What the next agent on this disk hears first, and what it asks for.
+// Gives the next agent on this disk its first inputs, and returns it.
 Machine restarted(const Machine& before, Outputs& adopted) {
     Machine machine;
     machine.now = before.now;
@@ -95,7 +95,7 @@ TEST_CASE("a checkpoint that was on its way when one was asked for is no answer,
     CHECK(answer_of_commit(machine, 1) == 0);
     for (const std::uint32_t rank : {0U, 1U}) machine.take(report_with_files(rank, 2));
     machine.take(StagedListed{.attempt = attempt_1, .index = 2, .files = one_file});
-    CHECK(to_workers<worker::Wanted>(machine.head(asked)).size() == 2);  // said again: it is the same ask
+    CHECK(to_workers<worker::Wanted>(machine.head(asked)).size() == 2);  // a repeated order is the same request
 
     SECTION("by this agent") { CHECK(answer_of_commit(machine, 2) == 5'000); }
     SECTION("by the next one, which is told again") {
@@ -152,14 +152,14 @@ TEST_CASE("a node whose agent died before it heard of the release waits for its 
     }
     SECTION("they have ended: so have their files") {
         const auto sent = all<ToGroup>(machine.take(WorkerEnded{attempt_1, 1, {.exit_code = 0}, 7}));
-        REQUIRE(sent.size() == 2);  // and that rank 1 has ended
+        REQUIRE(sent.size() == 2);  // also that rank 1 has ended
         CHECK(std::get<protocol::GroupUploaded>(sent[0].message).error == part_lost);
     }
 }
 
 namespace {
 
-// What the coordinator's agent answers a node that says its part of report `index` is stored.
+// Returns the coordinator's answer to a node whose part of report `index` is stored.
 std::optional<protocol::GroupCommitted> answer_to_part(Machine& machine, std::uint64_t index) {
     const auto sent = all<ToGroup>(machine.take(PeerMessage{attempt_1, "n2", protocol::GroupUploaded{.index = index}}));
     if (sent.empty()) return std::nullopt;
@@ -173,9 +173,9 @@ TEST_CASE("a node that says again what it has stored is told what became of the 
     Machine before = uploading({.nodes = {{0}, {1}}});
     before.take(PeerMessage{attempt_1, "n2",
                             protocol::GroupReport{.index = 1, .metrics_json = {{1, "{}"}}, .checkpoint = true}});
-    CHECK_FALSE(answer_to_part(before, 1));  // rank 0's part is on its way
+    CHECK_FALSE(answer_to_part(before, 1));  // rank 0's part is under way
     before.take(Uploaded{.attempt = attempt_1, .index = 1, .files = hashed});
-    CHECK_FALSE(answer_to_part(before, 1));  // the manifest is
+    CHECK_FALSE(answer_to_part(before, 1));  // the manifest is under way
     before.take(ManifestWritten{.attempt = attempt_1, .index = 1});
     Outputs adopted;
     Machine next = restarted(before, adopted);
@@ -219,7 +219,7 @@ TEST_CASE("a node dials the coordinator where it is after it came back at anothe
     REQUIRE(all<DialCoordinator>(out).size() == 1);
     CHECK(all<DialCoordinator>(out)[0].peer.port == 7'500);
     CHECK(all<KeepAttempt>(out)[0].saved.prepare.nodes.front().port == 7'500);
-    CHECK(machine.head(moved).empty());  // said again: nothing changes
+    CHECK(machine.head(moved).empty());  // a repeated message changes nothing
     CHECK(machine.head(protocol::PeerMoved{.node = "n9", .address = "10.0.0.9", .port = 1}).empty());
 }
 

@@ -1,4 +1,4 @@
-// Which processes of a rank get SIGTERM.
+// The choice of the processes of a rank that get SIGTERM.
 #include "daemon/agent/machine/stop_targets.hpp"
 
 #include "tests/unit/catch.hpp"
@@ -13,7 +13,7 @@ constexpr std::int64_t main_pid = 100, no_holder = 0;
 
 struct Tree {
     ProcessTable table;
-    // The start of a process is its number, so that it is later than its parent's.
+    // The start time of a process is its pid, so that it is later than its parent's.
     Tree& with(std::int64_t pid, std::int64_t parent, const std::string& program, bool catches = false) {
         table[pid] = {.id = {.pid = pid, .start = static_cast<std::uint64_t>(pid)},
                       .parent = parent,
@@ -49,7 +49,7 @@ TEST_CASE("a program passes the signal to the holder that it has started") {
     tree.with(100, 1, "bash").with(101, 100, "python3").with(102, 101, "sh").with(103, 102, "python3");
     CHECK(tree.targets(103) == Pids{103});
     tree.with(101, 100, "python3", catches);
-    CHECK(tree.targets(103) == Pids{101});  // as torchrun: it ends its processes itself
+    CHECK(tree.targets(103) == Pids{101});  // like torchrun, which ends its processes itself
     tree.with(100, 1, "bash", catches);
     CHECK(tree.targets(103) == Pids{100});  // a trap
 }
@@ -93,7 +93,7 @@ TEST_CASE("no process of another user is a target") {
 TEST_CASE("a number that was given again is no child of the rank") {
     Tree tree;
     tree.with(100, 1, "sh").with(101, 100, "python3").with(102, 101, "python3");
-    tree.table.at(102).id.start = 50;  // it began before the process whose number its parent had
+    tree.table.at(102).id.start = 50;  // it started before the process that now has its parent's pid
     CHECK(tree.targets(102) == Pids{101});
     tree.table.at(101).id.start = 50;
     CHECK(tree.targets(102) == Pids{100});

@@ -70,7 +70,7 @@ TEST_CASE("what the agent before had is made ahead of its use, and ends when nob
     CHECK(made(machine.later(3'000)) == Keys{"a"});
     machine.take(TemplateReady{"a", 300 * mib});
     CHECK(may_fork_from(machine.state.templates, "a"));
-    machine.take(TemplateWanted{"a"});  // changes nothing
+    machine.take(TemplateWanted{"a"});  // has no effect
     CHECK(ended(machine.later(30 * 60 * 1'000)) == Keys{"a"});
 
     Machine cold;
@@ -102,15 +102,15 @@ TEST_CASE("an import ends with the last attempt that waits for it, and at once w
     REQUIRE(made(machine.later(3'000)) == Keys{"a"});
     CHECK(ended(machine.later(policy.orphan_ms)).empty());
     machine.state.attempts.erase(attempt_1);
-    CHECK(ended(machine.later(1)).empty());  // another one waits
+    CHECK(ended(machine.later(1)).empty());  // another attempt waits
     machine.state.attempts.at(attempt_2).stop_asked = true;
     CHECK(next_wake(machine.state) <= machine.now);
     CHECK(ended(machine.later(1)) == Keys{"a"});
     CHECK(machine.state.templates.all.empty());
 
-    machine.take(EnvironmentUsed{"b", attempt_1, "ana"});  // it has ended before its template is made
+    machine.take(EnvironmentUsed{"b", attempt_1, "ana"});  // the attempt has ended before its template is made
     REQUIRE(made(machine.later(3'000)) == Keys{"b"});
-    CHECK(ended(machine.later(policy.orphan_ms - 1)).empty());  // a usual import is done by then, for the next run
+    CHECK(ended(machine.later(policy.orphan_ms - 1)).empty());  // a usual import is finished by then, for the next run
     CHECK(ended(machine.later(1)) == Keys{"b"});
 }
 
@@ -151,7 +151,7 @@ TEST_CASE("a user with half of the templates takes the room of a new one from th
     };
     for (const char* key : {"b1", "b2"}) CHECK(make_for("bob", key).empty());
     for (const char* key : {"a1", "a2"}) CHECK(make_for("ana", key).empty());
-    CHECK(make_for("ana", "a3") == Keys{"a1"});  // bob's were used longer ago
+    CHECK(make_for("ana", "a3") == Keys{"a1"});  // bob's templates were used longer ago
     CHECK(make_for("cleo", "c1") == Keys{"b1"});
 }
 
@@ -200,7 +200,7 @@ TEST_CASE("templates stay within --warm-memory, also one that is larger than was
     CHECK(ended(machine.later(3'000)) == Keys{"b"});
     CHECK(ended(machine.take(TemplateReady{"c", 1'001 * mib})) == Keys{"c"});
     CHECK_FALSE(may_fork_from(machine.state.templates, "c"));
-    CHECK(made(machine.later(60'000)).empty());  // it would be as large again
+    CHECK(made(machine.later(60'000)).empty());  // it would have the same size again
 }
 
 TEST_CASE("memory too small for any template makes none") {
@@ -231,7 +231,7 @@ TEST_CASE("a template that imports for too long is ended") {
     machine.later(3'000);
     CHECK(ended(machine.later(119'999)).empty());
     CHECK(ended(machine.later(1)) == Keys{"a"});
-    machine.take(TemplateReady{"a", 300 * mib});  // said meanwhile
+    machine.take(TemplateReady{"a", 300 * mib});  // an answer from before the order
     CHECK_FALSE(may_fork_from(machine.state.templates, "a"));
 }
 
@@ -243,7 +243,7 @@ TEST_CASE(
     make(machine, "a");
     fail();
     CHECK(why_paused(machine.state.templates, "a").empty());
-    CHECK(made(machine.later(60'000)).empty());  // nobody uses it
+    CHECK(made(machine.later(60'000)).empty());  // no attempt uses it
     make(machine, "a");
     std::int64_t pause = policy.pause_ms;
     for (int round = 0; round < 8; ++round) {
@@ -276,7 +276,7 @@ TEST_CASE(
     CHECK_FALSE(why_paused(machine.state.templates, "a").empty());
     CHECK(why_paused(machine.state.templates, "b").empty());
     make(machine, "b");
-    machine.take(WorkerForked{"a"});  // an answer that comes late
+    machine.take(WorkerForked{"a"});  // a late answer
     CHECK_FALSE(why_paused(machine.state.templates, "a").empty());
     machine.later(machine.state.templates.policy.pause_ms);
     machine.later(machine.state.templates.policy.known_ms);
@@ -308,7 +308,7 @@ TEST_CASE("while a forked worker runs, a standby is made beside its template, an
     CHECK(template_to_fork(machine.state.templates, "a") == standby);
     machine.take(TemplateReady{"a", 300 * mib});
     CHECK(template_to_fork(machine.state.templates, "a") == "a");
-    CHECK(made(machine.later(60'000)).empty());  // both are there
+    CHECK(made(machine.later(60'000)).empty());  // both exist
 
     machine.take(TemplateEnded{standby, "", "its keeper has ended"});
     machine.take(EnvironmentUsed{"a", attempt_1});
@@ -340,14 +340,14 @@ TEST_CASE("a standby takes no room from a template, gives its own, and comes bac
     make(machine, "b");
     machine.take(EnvironmentUsed{"a", attempt_1});
     machine.take(WorkerForked{"a"});
-    CHECK(made(machine.later(policy.standby_delay_ms)).empty());  // two templates are the bound
+    CHECK(made(machine.later(policy.standby_delay_ms)).empty());  // the bound is two templates
     CHECK(may_fork_from(machine.state.templates, "b"));
     machine.take(TemplateEnded{"b"});
     REQUIRE(made(machine.later(policy.unfit_ms)) == Keys{standby_of("a")});
     machine.take(TemplateReady{standby_of("a"), 300 * mib});
     machine.take(EnvironmentUsed{"b"});
     const Outputs outputs = machine.later(3'000);
-    CHECK(ended(outputs) == Keys{standby_of("a")});  // though "a" was used longer ago
+    CHECK(ended(outputs) == Keys{standby_of("a")});  // although "a" was used longer ago
     CHECK(made(outputs) == Keys{"b"});
     machine.take(TemplateEnded{"b", "no module"});
     CHECK(made(machine.later(policy.unfit_ms)) == Keys{standby_of("a")});
@@ -362,7 +362,7 @@ TEST_CASE("a standby is as large as its template: where that does not fit, none 
     fork_worker(grows, 300 * mib);
     REQUIRE(made(grows.later(10'000)) == Keys{standby_of("a")});
     CHECK(ended(grows.take(TemplateReady{standby_of("a"), 800 * mib})) ==
-          Keys{standby_of("a")});  // larger than thought
+          Keys{standby_of("a")});  // larger than expected
     CHECK(may_fork_from(grows.state.templates, "a"));
 }
 
@@ -405,6 +405,6 @@ TEST_CASE("a template whose files have changed takes its standby with it") {
     fork_worker(machine);
     REQUIRE(made(machine.later(machine.state.templates.policy.standby_delay_ms)) == Keys{standby_of("a")});
     CHECK(ended(machine.take(TemplateEnded{"a"})) == Keys{standby_of("a")});
-    machine.take(TemplateReady{standby_of("a"), 300 * mib});  // said meanwhile
+    machine.take(TemplateReady{standby_of("a"), 300 * mib});  // an answer from before the order
     CHECK_FALSE(template_to_fork(machine.state.templates, "a").has_value());
 }

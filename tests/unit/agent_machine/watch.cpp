@@ -1,5 +1,4 @@
-// Stories of what an agent sees by waiting: workers that hang, a head that does not come back; and how it writes down
-// the end of an attempt.
+// Timeouts of an agent: workers that hang, and a lost connection to the head. Also the record of an attempt's end.
 #include <signal.h>
 
 #include <limits>
@@ -15,7 +14,7 @@ using namespace rtrain::agent::setup;
 
 namespace {
 
-// Two ranks that have passed their first report, with a hang timeout of a minute.
+// Returns two ranks that have passed their first report, with a hang timeout of a minute.
 Machine past_the_first_report() {
     Machine machine = running({.policy = {.hang_timeout_ms = 60'000}});
     machine.take(report(0, 1));
@@ -28,7 +27,7 @@ struct Seen {
     std::vector<DumpStacks> stacks;
 };
 
-// Seconds in which the ranks pulse; rank 1 uses no processor, rank 0 none either unless it waits in its report.
+// Passes seconds with heartbeats of the ranks. Rank 1 uses no processor, and rank 0 none unless it waits in its report.
 Seen idle_seconds(Machine& machine, int seconds) {
     Seen seen;
     for (int i = 0; i < seconds; ++i) {
@@ -49,9 +48,9 @@ TEST_CASE(
     machine.take(report(0, 2));
     const Seen before = idle_seconds(machine, 59);
     CHECK(before.killed.empty());
-    REQUIRE(before.stacks.size() == 1);  // with the warning of the missing ranks, after 30 s
+    REQUIRE(before.stacks.size() == 1);  // with the warning about the missing ranks, after 30 s
     CHECK(before.stacks[0].why == "the other ranks wait for it in report 2 for 30.0 s");
-    const Seen first = idle_seconds(machine, 1);  // it is given a second to write it down
+    const Seen first = idle_seconds(machine, 1);  // it has a second to write its stacks
     CHECK(first.killed.empty());
     REQUIRE(first.stacks.size() == 1);
     CHECK(first.stacks[0].ranks == std::vector<std::uint32_t>{1});
@@ -117,7 +116,7 @@ TEST_CASE("a rank that stands still is killed while the manifest of a checkpoint
     const std::vector<protocol::StagedFile> files{{.rank = 0, .path = "model.pt", .bytes = 1}};
     machine.take(StagedListed{.attempt = attempt_1, .index = 2, .files = files});
     released({.index = 2, .directory = "checkpoint_000001-a001", .sync = sync});
-    CHECK(idle(machine, 100).empty());  // the part is stored
+    CHECK(idle(machine, 100).empty());  // the part is being stored
     machine.take(Uploaded{.attempt = attempt_1, .index = 2, .files = files});
     CHECK(idle(machine, 100).empty() == sync);
 }
@@ -126,7 +125,7 @@ TEST_CASE("a rank that waits in a report which one that has ended can never come
     Machine machine = running({});
     for (const std::uint32_t rank : {0u, 1u}) machine.take(report(rank, 1));
     machine.take(WorkerEnded{attempt_1, 0, {.exit_code = 0}, 5});
-    CHECK(all<SignalWorker>(machine.later(1'000)).empty());  // rank 1 may go on without reporting
+    CHECK(all<SignalWorker>(machine.later(1'000)).empty());  // rank 1 may continue without reporting
     machine.take(report(1, 2));
     CHECK(all<SignalWorker>(machine.later(1'000)) == std::vector<SignalWorker>{{attempt_1, 1, SIGKILL}});
     CHECK(all<SignalWorker>(machine.later(1'000)).empty());
@@ -138,7 +137,7 @@ TEST_CASE("a rank that waits in a report which one that has ended can never come
 }
 
 TEST_CASE("the coordinator ends who waits on another node for a rank that has ended") {
-    Machine first = running({.nodes = {{0}, {1}}});  // rank 0 is here
+    Machine first = running({.nodes = {{0}, {1}}});  // rank 0 is on this node
     const auto of_n2 = [](protocol::GroupMessage message) { return PeerMessage{attempt_1, "n2", std::move(message)}; };
     first.take(of_n2(protocol::GroupReport{.index = 1, .metrics_json = {{1, "{}"}}}));
     first.take(report(0, 1));
@@ -244,9 +243,9 @@ TEST_CASE("heartbeats tell how old a worker's last sign of life is, its last ste
     const protocol::WorkerHeartbeat& rank_1 = beat[0].workers[1];
     CHECK(rank_1.heartbeat_age_ms == 1'000);
     CHECK(rank_1.data_wait_ms == 12);
-    CHECK(rank_1.barrier_wait_ms == 13 + 600);  // it waits in the report since 600 ms
+    CHECK(rank_1.barrier_wait_ms == 13 + 600);  // it has waited in the report for 600 ms
     CHECK(rank_1.report_wait_ms == 600);
-    CHECK(beat[0].workers[0].report_wait_ms == 0);  // it has not come to the report
+    CHECK(beat[0].workers[0].report_wait_ms == 0);  // it has not reached the report
     CHECK(rank_1.barrier_waits == 14);
     CHECK(rank_1.checkpoint_wait_ms == 15);
     CHECK(rank_1.interval_ms == 400);
