@@ -1,4 +1,4 @@
-// The audit: who changed what, and from where, chained, and without a secret in it.
+// The audit: chained rows with the change, its caller and its origin, without secrets.
 #include <fcntl.h>
 #include <unistd.h>
 

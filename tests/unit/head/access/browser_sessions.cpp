@@ -1,5 +1,4 @@
-// Sessions of browsers by themselves: when they end, how many there may be, what is kept of them, and which requests a
-// browser may have been lured into.
+// Browser sessions: their end, their bound, their stored form, and forged requests that a foreign page may cause.
 #include "daemon/head/access/browser_sessions.hpp"
 
 #include "daemon/head/access/browser_requests.hpp"
@@ -52,7 +51,7 @@ TEST_CASE("a session is its token's user with its role, and what is kept of it o
     CHECK(story.tokens.last_used(story.ann.row.id) == 5);
     REQUIRE(saved.size() == 1);
     CHECK((saved.begin()->first + saved.begin()->second).find("secret\"") == std::string::npos);
-    CHECK(story.who(caller.session) == "nobody");  // the kept hash is no secret
+    CHECK(story.who(caller.session) == "nobody");  // the stored hash is no secret
     CHECK(story.who("") == "nobody");
 }
 
@@ -145,7 +144,7 @@ TEST_CASE("sign-ins of a party: ten at once, then one in six seconds") {
     CHECK(rate.take("address 10.0.0.8", 0));
     CHECK(rate.take("address 10.0.0.7", 6'000));
     CHECK_FALSE(rate.take("address 10.0.0.7", 6'000));
-    int taken = 0;  // a flood from ever new addresses shares one rate in the end
+    int taken = 0;  // many new addresses finally share one rate
     for (int i = 0; i < 5'000; ++i) taken += rate.take("address " + std::to_string(i), 6'000);
     CHECK(taken <= static_cast<int>(SignInRate::parties_most + SignInRate::burst));
 }
@@ -155,13 +154,13 @@ TEST_CASE("a flood of sign-ins from many addresses keeps nobody else out for mor
     std::int64_t now = 0;
     for (int i = 0; i < 10; ++i) CHECK(rate.take("address guesses", now));
     for (int round = 0; round < 5; ++round) {
-        now += 1'500;  // each address has not all of its attempts back
+        now += 1'500;  // no address has all of its attempts back
         for (int i = 0; i < 5'000; ++i) (void)rate.take("address " + std::to_string(i), now);
         CHECK_FALSE(rate.take("address of a person", now));
         now += 1'000;
         CHECK(rate.take("address of a person", now));
     }
-    CHECK(rate.take("address guesses", now));  // it is known still, and has its own
+    CHECK(rate.take("address guesses", now));  // it still has its own entry and rate
     CHECK(rate.take("address guesses", now));
     CHECK_FALSE(rate.take("address guesses", now));
 }

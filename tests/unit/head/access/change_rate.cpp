@@ -1,4 +1,4 @@
-// How often one token may change something.
+// The rate of changes with one token.
 #include "daemon/head/access/change_rate.hpp"
 
 #include "tests/unit/catch.hpp"

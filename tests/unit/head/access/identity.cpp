@@ -1,4 +1,4 @@
-// The head's authority: made once, and damaged only when its files hold something else.
+// The head's authority: it is made once, and is damaged only if its files hold other data.
 #include "daemon/head/access/identity.hpp"
 
 #include <filesystem>

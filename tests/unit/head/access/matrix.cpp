@@ -1,5 +1,5 @@
-// Every route with every credential. The cells are made from the head's table of routes; what each should answer stands
-// here once more, independently: a route without a line of its own fails the test.
+// Every route with every credential. The cells are made from the head's table of routes. The expected answers are
+// listed here again, independently: a route without an entry fails the test.
 #include <iostream>
 #include <map>
 #include <set>
@@ -13,10 +13,10 @@ using namespace rtrain::test;
 
 namespace {
 
-// Who may use a route: V a viewer, O the run's user, R the token of her live run, U another user, A an admin, N a node
-// with an attempt of the run, M another node; J a join token; P Prometheus' token. A small letter: is let in, and finds
-// nothing (404). Whoever is not named is known and refused (403).
-// "*": everybody, also who shows nothing.
+// The callers that may use a route: V a viewer, O the run's user, R the token of her live run, U another user, A an
+// admin, N a node with an attempt of the run, M another node, J a join token, P Prometheus' token. A small letter is
+// accepted, but gets 404. Any other known caller gets 403.
+// "*": all callers, also without a credential.
 const std::map<std::string, std::string> expected = {
     {"GET /healthz", "*"},
     {"POST /v1/join", "*"},
@@ -88,13 +88,12 @@ const std::map<std::string, std::string> expected = {
 
 struct Credential {
     std::string what;
-    char letter;  // ' ': opens nothing
+    char letter;  // ' ': not valid
     net::Endpoint endpoint;
     std::map<std::string, std::string> headers = {};
 };
 
-// A run of ann on n1, with code of hers; beside it another node, another user, and credentials that open nothing any
-// more.
+// A run of ann on n1 with her code. Also another node, another user, and invalid credentials.
 struct Cast {
     TemporaryFolder folder;
     HeadUnderTest head{{.data_dir = folder.path}};
@@ -150,7 +149,7 @@ struct Cast {
         credentials.push_back({what, letter, head.endpoint(""), browser.headers()});
     }
 
-    // Submits it as ann and starts it on n1.
+    // Submits the run as ann and starts it on n1.
     std::string token_of_run(const std::string& name) {
         REQUIRE(head.call_as(ann, "POST", "/v1/runs", {{"job", job(name)}, {"code_sha256", sha256}}).status == 201);
         const auto prepare = agent.expect<protocol::Prepare>();
@@ -177,7 +176,7 @@ struct Cast {
     protocol::AttemptRef attempt_;
 };
 
-// The route with names of what there is: ann's run, her code. Nodes and tokens are named that are not there, so that an
+// Returns the route with existing names: ann's run, her code. Nodes and tokens have names that do not exist, so that an
 // admin's cells change nothing.
 std::string concrete(std::string pattern, const std::string& sha256) {
     const std::map<std::string, std::string> values = {{"{run}", "run"}, {"{path...}", "run/x"}, {"{sha256}", sha256},
@@ -188,7 +187,7 @@ std::string concrete(std::string pattern, const std::string& sha256) {
     return pattern;
 }
 
-// A body that no route can carry out, but for a blob's own content: whoever is let in changes nothing.
+// Returns a body that no route can process, except a blob's own content, so that accepted requests change nothing.
 std::string body_for(const std::string& method, const std::string& pattern, const std::string& code) {
     if (method == "PUT") return pattern.find("blobs") != std::string::npos ? code : "x";
     return method == "POST" ? "[" : "";
@@ -219,9 +218,9 @@ TEST_CASE("every route answers every credential as the table of this test says")
         routed.insert(name);
         for (const Credential& credential : cast.credentials) {
             const std::string wish = wanted(expected.at(name), credential.letter);
-            if (name == "POST /v1/head/stop" && wish == "let in") continue;  // the end of this test asks it
+            if (name == "POST /v1/head/stop" && wish == "let in") continue;  // the end of this test sends it
             const bool signs_out = name == "DELETE /v1/session" && !credential.headers.empty();
-            if (signs_out && wish != "401") continue;  // the others still need it
+            if (signs_out && wish != "401") continue;  // other routes still need the session
             const Answer answer =
                 HeadUnderTest::send(credential.endpoint, {.method = method,
                                                           .target = concrete(pattern, cast.sha256),

@@ -1,4 +1,4 @@
-// Runs of one user and the requests of another: going on from them, removing them, and reading what they left.
+// Runs of one user and requests of another: resuming from them, removing them, and reading their files.
 #include <fstream>
 
 #include "storage/state/journal.hpp"
@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Ann's run, which has ended, with its directory on the head's storage.
+// Ann's ended run, with its directory on the head's storage.
 struct OwnershipStory {
     explicit OwnershipStory(const std::string& storage_path = "cluster://") {
         json digits = job("digits");
@@ -75,7 +75,7 @@ TEST_CASE("a run that went on from another user's files cannot remove them") {
     json theirs = job("digits");
     theirs["storage_path"] = "/nowhere/./at/all";
     CHECK(story.resume(story.bob, theirs).status == 403);
-    theirs["storage_path"] = "/nowhere/linked";  // the same directory for the agents; the head cannot know
+    theirs["storage_path"] = "/nowhere/linked";  // the same directory for the agents, but the head cannot find that out
     const Answer made = story.resume(story.bob, theirs);
     REQUIRE(made.status == 201);
     HandMadeAgent agent(join(story.head, "n1"), "n1");

@@ -1,4 +1,4 @@
-// An admin sees what the head keeps for a user, and sets how much it may.
+// An admin reads and limits the bytes that the head stores for a user.
 #include "tests/unit/head_agent.hpp"
 
 using namespace rtrain;

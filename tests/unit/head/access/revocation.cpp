@@ -12,7 +12,7 @@ namespace {
 
 std::string serial(const net::Endpoint& node) { return security::serial_of(node.certificate).value(); }
 
-// What the head says to a request with this node's certificate.
+// Returns the head's answer to a request with this node's certificate.
 Answer asked_by(const net::Endpoint& node) {
     return HeadUnderTest::send(node, {.method = "HEAD", .target = "/v1/blobs/" + std::string(64, '0')});
 }
@@ -56,7 +56,7 @@ TEST_CASE("the certificate of a node that left is refused, other agents hear of 
         HandMadeAgent leaves(old, "n1");
         leaves.register_node();
         REQUIRE(eventually([&] { return head.call("GET", "/v1/nodes/n1").status == 200; }));
-        CHECK(asked_by(old).status == 404);  // let in: there is no such blob
+        CHECK(asked_by(old).status == 404);  // accepted: there is no such blob
         REQUIRE(head.call("POST", "/v1/nodes/n1/leave").status == 200);
     }
     CHECK(heard_of(stays, serial(old)));
@@ -76,7 +76,7 @@ TEST_CASE("revocations outlive the head, and an agent hears of all of them when 
         admin = head.admin;
         old = join(head, "n1");
         other = join(head, "n2");
-        join(head, "n1");  // anew, from an empty data directory
+        join(head, "n1");  // joins again, with an empty data directory
     }
     HeadUnderTest head({.data_dir = folder.path});
     head.admin = admin;
@@ -101,7 +101,7 @@ TEST_CASE("a node renews its certificate with the one it has: same name, new ser
     CHECK(serial(fresh) != serial(node));
     CHECK(asked_by(fresh).status == 404);
     CHECK(asked_by(node).status == 404);
-    HandMadeAgent agent(fresh, "n1");  // the name is the head's choice: it is n1, whatever was asked for
+    HandMadeAgent agent(fresh, "n1");  // the head chooses the name n1, whatever was requested
     agent.register_node();
     REQUIRE(eventually([&] { return head.call("GET", "/v1/nodes/n1").status == 200; }));
     REQUIRE(head.call("POST", "/v1/nodes/n1/leave").status == 200);
@@ -177,7 +177,7 @@ TEST_CASE("a node labelled simulated=true that leaves is revoked like any other:
     REQUIRE(known(head, "timers"));
     REQUIRE(head.call("POST", "/v1/nodes/sim-1/leave").status == 200);
     CHECK(heard_of(stays, serial(labelled)));
-    join(head, "sim-1");  // its name is no longer that of a node that left
+    join(head, "sim-1");  // its name no longer belongs to a removed node
     CHECK(asked_by(labelled).status == 401);
-    CHECK(!simulator.heard_any<protocol::Revoked>());  // nobody dials it, and there may be thousands
+    CHECK(!simulator.heard_any<protocol::Revoked>());  // no agent connects to it, and there may be thousands
 }

@@ -38,7 +38,7 @@ TEST_CASE("a stranger gets nothing but /healthz and the empty page, on no route 
         if (std::string(route.pattern) == "/healthz")
             CHECK(answer.status == 200);
         else if (route.access == head::Access::browser && std::string(route.method) == "GET")
-            CHECK(answer.status < 500);  // the same files for everybody; without gzip they are not given
+            CHECK(answer.status < 500);  // the same files for all callers; without gzip they are refused
         else if (std::string(route.method) == "POST" &&
                  (std::string(route.pattern) == "/v1/join" || std::string(route.pattern) == "/v1/session"))
             CHECK(answer.status == 400);
@@ -112,7 +112,7 @@ TEST_CASE("a join token with several uses lets so many nodes in, at once too, an
     for (int i = 0; i < 5; ++i)
         threads.emplace_back([&, i] {
             const json body{{"token", made.body["token"]}, {"node", "n" + std::to_string(i)}, {"request", request}};
-            net::Client client(head.endpoint(""));  // no assertions of Catch here: they are for one thread
+            net::Client client(head.endpoint(""));  // without Catch's assertions, which are for one thread
             const auto answer = client.call({.method = "POST", .target = "/v1/join", .body = json_text(body)});
             ++(answer && answer->status == 200 ? came_in : refused);
         });
@@ -155,7 +155,7 @@ TEST_CASE("cluster storage: exclusive creation, appending, uploads in pieces, li
     CHECK(get("run/log").text == "one two");
 
     CHECK(put(admin, base + "big?upload=u1&offset=0&total=10", "01234").status == 200);
-    CHECK(get("run/big").status == 404);  // not whole: not there
+    CHECK(get("run/big").status == 404);  // incomplete, so it does not exist
     CHECK(get("run/big?upload=u1").body["bytes"] == 5);
     CHECK(put(admin, base + "big?upload=u1&offset=0&total=10", "01234").status == 409);
     CHECK(put(admin, base + "big?upload=u1&offset=5&total=10", "56789").status == 200);
@@ -229,7 +229,7 @@ TEST_CASE("what cut-off uploads left is removed at the next start, but not what 
     CHECK(eventually([&] { return !fs::exists(uploads / "old.part") && !fs::exists(uploads / "fresh.whole"); }));
     CHECK(fs::exists(uploads / "fresh.part"));
 
-    const net::Endpoint admin = head.endpoint(head.admin);  // refused after its body came: nothing of it stays
+    const net::Endpoint admin = head.endpoint(head.admin);  // refused after its body has arrived: nothing of it stays
     CHECK(put(admin, "/v1/storage/run/x?upload=u&offset=none&total=3", "abc").status == 400);
     CHECK(eventually([&] { return std::distance(fs::directory_iterator(uploads), fs::directory_iterator()) == 1; }));
 }
@@ -298,6 +298,6 @@ TEST_CASE("the page for machines describes exactly the routes there are, and the
     std::ifstream file(test::source_directory() + "/configs/openapi.json");
     std::ostringstream copy;
     copy << file.rdbuf();
-    const bool same = copy.str() == head::openapi();  // GET /openapi.json of a head gives the new text
+    const bool same = copy.str() == head::openapi();  // GET /openapi.json of a head returns the new text
     CHECK(same);
 }

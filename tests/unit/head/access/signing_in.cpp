@@ -1,4 +1,4 @@
-// Signing a browser in and out on a real head, and what a browser that was lured can do with a session: nothing.
+// Signing a browser in and out on a real head. A forged request cannot use a session.
 #include "base/json_text.hpp"
 #include "daemon/head/routes/routes.hpp"
 #include "tests/unit/browser.hpp"
@@ -120,7 +120,7 @@ TEST_CASE("failed sign-ins are bounded, and a valid token still signs in") {
         ++refused;
         CHECK(answer.headers.at("retry-after") == "6");
     }
-    CHECK(refused >= 5);  // one attempt comes back each six seconds
+    CHECK(refused >= 5);  // one attempt comes back every six seconds
     CHECK(sign_in(head, head.admin, {{"content-type", "text/plain"}}).status == 429);
     CHECK(admin.call("GET", "/v1/runs").status == 200);
     CHECK(sign_in(head, head.admin).status == 201);

@@ -1,4 +1,4 @@
-// Who may come in: tokens that are wrong, used, expired or revoked open nothing, and each says why.
+// Wrong, used, expired and revoked tokens are refused, each with its reason.
 #include "daemon/head/access/tokens.hpp"
 
 #include <sys/wait.h>
@@ -102,7 +102,7 @@ TEST_CASE("the last admin token that opens is not revoked, and the refusal says 
         head.call("POST", "/v1/tokens", {{"role", "admin"}, {"user", "ann"}, {"expires_ms", 1}});
     REQUIRE(passing.status == 201);
     CHECK(revoke(security::parse_token(head.make_token("user", "bob"))->id).status == 200);
-    REQUIRE(test::eventually([&] {  // one that has expired opens nothing
+    REQUIRE(test::eventually([&] {  // an expired token is refused
         return head.call_as(passing.body["token"], "GET", "/v1/status").status == 401;
     }));
     const test::Answer last = revoke(first);
@@ -114,7 +114,7 @@ TEST_CASE("the last admin token that opens is not revoked, and the refusal says 
     CHECK(revoke(first).status == 200);
     CHECK(head.call("GET", "/v1/tokens").status == 401);
     CHECK(head.call_as(other, "GET", "/v1/tokens").status == 200);
-    head.admin = other;  // stops the head
+    head.admin = other;  // the destructor stops the head with it
 }
 
 TEST_CASE("a head whose admin tokens have all expired or were revoked makes one at its next start") {
@@ -158,7 +158,7 @@ TEST_CASE("a person's token lasts 90 days unless another time, or never, is aske
 
 TEST_CASE("on the head's machine an admin token is made without one, whether the head runs or not") {
     const test::TemporaryFolder folder;
-    CHECK(drop_admin_token(folder.path, "ann", 0).error().code == ErrorCode::not_found);  // no head's directory
+    CHECK(drop_admin_token(folder.path, "ann", 0).error().code == ErrorCode::not_found);  // not a head's directory
     DroppedToken before;
     {
         const test::HeadUnderTest head({.data_dir = folder.path});
@@ -166,7 +166,7 @@ TEST_CASE("on the head's machine an admin token is made without one, whether the
         REQUIRE(test::eventually([&] { return head.call_as(made.text, "GET", "/v1/tokens").status == 200; }));
         CHECK_FALSE(std::filesystem::exists(made.file));
         const nlohmann::json rows = head.call("GET", "/v1/audit").body["items"];
-        REQUIRE(rows.size() == 2);  // the first is the head's own, of its first token
+        REQUIRE(rows.size() == 2);  // the first row is the head's own, for its first token
         CHECK(rows[1]["action"] == "rtrain token create --data");
         CHECK(rows[1]["target"] == "id=" + made.id + " role=admin user=ann");
     }
@@ -190,7 +190,7 @@ TEST_CASE("an admin token made on the head's machine has a name that the API wou
         CHECK(made.error().code == ErrorCode::usage);
     }
     CHECK_FALSE(std::filesystem::exists(data + "/new-tokens"));
-    if (::geteuid() != 0) return;  // another user is needed
+    if (::geteuid() != 0) return;  // needs another user
     std::filesystem::permissions(data, std::filesystem::perms(0700));
     std::filesystem::permissions(folder.path, std::filesystem::perms(0755));
     const pid_t child = ::fork();

@@ -1,4 +1,4 @@
-// Long job arrays: accepted as a whole, made in slices, answered once all runs are there.
+// Long job arrays: accepted as a whole, made in slices, answered once all runs are made.
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -73,7 +73,7 @@ TEST_CASE("a head that ends amid an array makes the rest at its next start") {
     {
         HeadUnderTest head({.data_dir = folder.path});
         admin = head.admin;
-        std::thread client([endpoint = head.endpoint(admin)] {  // may be cut off
+        std::thread client([endpoint = head.endpoint(admin)] {  // the connection may be cut
             const json body{{"job", job("grid")}, {"array", "0-9999"}, {"key", "grid"}};
             (void)net::Client(endpoint).call({.method = "POST", .target = "/v1/runs", .body = json_text(body)});
         });

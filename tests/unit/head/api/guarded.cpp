@@ -1,4 +1,4 @@
-// A handler that throws: the request is answered with 500, and the head goes on.
+// A handler throws: the request is answered with 500, and the head continues.
 #include <stdexcept>
 
 #include "base/json_text.hpp"
@@ -19,7 +19,7 @@ struct Heard : net::Responder {
     std::vector<net::Response> answers;
 };
 
-// A request, and the parts of a head that it is given; nobody serves.
+// A request, and the parts of a head that its handler gets. There is no server.
 struct GuardedRequest {
     test::TemporaryFolder folder;
     std::unique_ptr<state::SqliteJournal> journal = state::SqliteJournal::open(folder.path).value();

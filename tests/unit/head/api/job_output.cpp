@@ -1,4 +1,4 @@
-// What a job's processes print stands within causes and reasons: only its user and admins read it there.
+// The output of a job's processes within causes and reasons: only its user and admins see it.
 #include "tests/unit/head_agent.hpp"
 
 using namespace rtrain;
@@ -23,7 +23,7 @@ struct OutputStory {
         CHECK(answer.status == 200);
         return answer.text;
     }
-    // Everything that a viewer may read of the run.
+    // Returns all routes about the run that a viewer may read.
     std::vector<std::string> routes() const {
         return {"/v1/runs?all=1", "/v1/runs/" + run, "/v1/runs/" + run + "/attempts", "/v1/runs/" + run + "/explain",
                 "/v1/queue",      "/v1/events",      "/v1/events?run=" + run};
@@ -86,7 +86,7 @@ TEST_CASE("an event is about the run that it happened to, and tells the users of
         CHECK_FALSE(has(story.read(story.bob, route), "s3cr3t"));
     const std::string own = story.read(story.ann, "/v1/events?run=digits");
     CHECK(has(own, "digits is FAILED: rank 0 on n1: exited with code 3 (" + words));
-    CHECK(has(own, "follows is FAILED"));  // by the same event
+    CHECK(has(own, "follows is FAILED"));  // from the same event
 }
 
 TEST_CASE("the last lines of a setup that failed are its user's") {

@@ -1,5 +1,5 @@
-// The bytes that one user makes the head keep are bounded: beyond the limit that user alone is refused, and reads which
-// limit it is, and what was kept stays.
+// The bytes that the head stores for one user are bounded. Beyond the limit only that user is refused, with the name of
+// the limit, and stored data stay.
 #include <filesystem>
 #include <fstream>
 
@@ -53,7 +53,7 @@ TEST_CASE("the values of one user fill that user's part alone, also after a rest
             REQUIRE(head.call_as(token, "POST", "/v1/runs", {{"job", job(name)}}).status == 201);
         CHECK(put(head, ann, "/v1/runs/a/values/one", large).status == 200);
         CHECK(put(head, ann, "/v1/runs/b/values/one", large).status == 200);
-        CHECK(put(head, ann, "/v1/runs/a/values/one", large).status == 200);  // in place of itself
+        CHECK(put(head, ann, "/v1/runs/a/values/one", large).status == 200);  // it replaces the earlier value
         const Answer refused = put(head, ann, "/v1/runs/b/values/two", large);
         CHECK(refused.status == 507);
         CHECK(says(refused, "user ann has 1.3 MiB in the head's files (values 1.3 MiB)"));
@@ -80,14 +80,14 @@ TEST_CASE("archives that no run needs count for their sender alone, and so does 
     CHECK(says(refused, "archives 585.9 KiB"));
     CHECK(put(head, head.admin, blob(two), two).status == 201);
 
-    net_tests::RawTls raw(head.started.port);  // its head tells no length
+    net_tests::RawTls raw(head.started.port);  // the request's header has no length
     raw.say("PUT " + blob(two) + " HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer " + bob +
             "\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n");
     const std::string chunk = "10000\r\n" + std::string(0x10000, 'x') + "\r\n";
     for (int i = 0; i < 10; ++i) raw.say(chunk);
     raw.say("0\r\n\r\n");
     CHECK(raw.read_all().starts_with("HTTP/1.1 507"));
-    CHECK(eventually([&] {  // what the upload had taken is given back
+    CHECK(eventually([&] {  // the upload's reservation is released
         const std::string small(400'000, 's');
         return put(head, bob, blob(small), small).status == 201;
     }));
@@ -100,7 +100,7 @@ TEST_CASE("uploads at the same time do not pass the limit together") {
     net_tests::RawTls raw(head.started.port);
     const std::string start = "PUT " + blob(slow) + " HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer " + ann +
                               "\r\nContent-Length: 600000\r\nConnection: close\r\n\r\n";
-    raw.say(start + slow.substr(0, 1'000));  // the rest of it is under way
+    raw.say(start + slow.substr(0, 1'000));  // the rest is under way
     const auto reserved = [&] {
         const json used = head.call("GET", "/v1/quotas/ann").body.at("kinds");
         return used.contains("uploads") ? used.at("uploads").at("files").get<int>() : 0;
@@ -112,7 +112,7 @@ TEST_CASE("uploads at the same time do not pass the limit together") {
     raw.say(slow.substr(1'000));
     CHECK(raw.read_all().starts_with("HTTP/1.1 201"));
     CHECK(eventually([&] { return reserved() == 0; }));
-    CHECK(put(head, ann, blob(quick), quick).status == 507);  // the archive counts in place of the reservation
+    CHECK(put(head, ann, blob(quick), quick).status == 507);  // the archive counts instead of the reservation
 }
 
 TEST_CASE("streams of one user end at a limit that others do not share") {
@@ -162,7 +162,7 @@ TEST_CASE("reports beyond the user's limit are not kept, the run is told once, a
     CHECK(state_of(head, "floods") == "RUNNING");
     CHECK(head.call_as(bob, "POST", "/v1/runs", {{"job", job("other")}}).status == 201);
     CHECK(says(head.call_as(ann, "POST", "/v1/runs", {{"job", job("more", 5'000)}}), "reports"));
-    report(60, 200'000);  // the core hears of what is not kept
+    report(60, 200'000);  // the core gets the value of a report that is not stored
     CHECK(agent.expect<protocol::Stop>().why.find("epoch reached 60") != std::string::npos);
 }
 
@@ -254,7 +254,7 @@ TEST_CASE("files below cluster:// count for the run's user, also after a restart
         };
         CHECK(write("run.json", 0).status == 201);
         CHECK(write("one", 500'000).status == 201);
-        CHECK(write("one", 400'000).status == 201);  // in place of itself
+        CHECK(write("one", 400'000).status == 201);  // it replaces the earlier file
         CHECK(write("two?upload=u&offset=0&total=300000", 100'000).status == 200);
         CHECK(write("two?upload=u&offset=100000&total=300000", 200'000).status == 200);
         CHECK(eventually([&] { return stored(head) == 700'000; }));

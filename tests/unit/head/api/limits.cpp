@@ -1,5 +1,5 @@
-// What one request may ask of the head: each thing that could hold its loop or fill its memory has a limit, and the
-// refusal says it.
+// Bounds of a single request: each input that could block the loop or fill the memory has a limit, which the refusal
+// names.
 #include "storage/job_spec/limits.hpp"
 
 #include <set>
@@ -86,7 +86,7 @@ TEST_CASE("the runs of one user take a bounded part of the head's memory, until 
     CHECK(refused.body.at("message").get<std::string>().find("limit of 1.0 MiB") != std::string::npos);
     CHECK(submit(bob, "other").status == 201);
     CHECK(head.call_as(ann, "POST", "/v1/runs/first/stop").status == 202);
-    CHECK(submit(ann, "second").status == 507);  // what has ended is remembered
+    CHECK(submit(ann, "second").status == 507);  // ended runs count
     REQUIRE(head.call_as(ann, "DELETE", "/v1/runs/first").status == 200);
     CHECK(submit(ann, "second").status == 201);
     json heavy = job("heavy");
@@ -139,7 +139,8 @@ TEST_CASE("a long request is read beside the loop, and answered like a short one
     CHECK(head.call("POST", "/v1/runs", {{"job", large}, {"key", "k"}}).status == 201);
     CHECK(head.call("POST", "/v1/runs", {{"job", large}, {"key", "k"}}).status == 200);
     const Answer rows = head.call("GET", "/v1/audit");
-    const json& submitted = rows.body.at("items").at(1);  // its row is there, as of a short one; behind the head's own
+    // Its row exists, as for a short one; the head's own row comes first.
+    const json& submitted = rows.body.at("items").at(1);
     CHECK(submitted.at("action") == "POST /v1/runs");
     CHECK(submitted.at("run").get<std::string>().ends_with("-1"));
 }

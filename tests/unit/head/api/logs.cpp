@@ -1,4 +1,5 @@
-// The route of logs: answers are made while they are sent, so many at a time, and a follower goes on where one ended.
+// The route of logs: answers are made while they are sent, with a bound on their number, and a follower can continue
+// where another one ended.
 #include <filesystem>
 
 #include "base/json_text.hpp"
@@ -11,7 +12,7 @@ using namespace rtrain::test;
 
 namespace {
 
-constexpr std::size_t megabytes = 24;  // of one rank: more than a follower may be behind, and than sockets hold
+constexpr std::size_t megabytes = 24;  // output of one rank; exceeds the limit of a follower plus the socket buffers
 
 struct ChattyRun {
     TemporaryFolder folder;
@@ -59,7 +60,7 @@ struct ChattyRun {
     }
 };
 
-// "RANK NUMBER" of each line of an answer, or of a stream; an id stands as "id".
+// Returns "RANK NUMBER" for each line of an answer or a stream; an id becomes "id".
 std::vector<std::string> shown(const std::string& text, std::string* last_id = nullptr) {
     std::vector<std::string> out;
     std::string id;
@@ -78,7 +79,7 @@ std::vector<std::string> shown(const std::string& text, std::string* last_id = n
     return out;
 }
 
-// The lines that a follower gets until it has `count` of them, or the stream ends.
+// Returns the lines that a follower gets until it has `count` of them, or the stream ends.
 std::string followed(const HeadUnderTest& head, const std::string& query, std::size_t count) {
     net::Client client(head.endpoint(head.admin));
     std::string text;
@@ -107,7 +108,7 @@ TEST_CASE("answers with logs leave no file on the head's disk, and are so many a
                                if (std::exchange(first, false)) ++begun;
                                changed.notify_all();
                                changed.wait_for(lock, patience, [&] { return go_on; });
-                               return false;  // it goes, with most of the answer unread
+                               return false;  // closes with most of the answer unread
                            }});
     };
     for (std::size_t i = 0; i < head::LogAnswers::of_user_most; ++i) readers.emplace_back(read_slowly);
@@ -137,7 +138,7 @@ TEST_CASE("the last lines and a stream from there on are all lines, each once, h
     ChattyRun run(2);
     for (std::size_t i = 0; i < 10; ++i) run.print_a_megabyte(0);
     run.print(1, run.next_line(1) + "\n");
-    run.print(1, run.next_line(1));  // without its end
+    run.print(1, run.next_line(1));  // without its newline
     const net::Response last = run.get("tail=3&position=true");
     const std::string position = last.headers.at("x-rtrain-logs-position");
     std::vector<std::string> all = shown(last.body);
@@ -185,7 +186,7 @@ TEST_CASE("a follower waits for the lines of ranks that ran, also where the run'
     const auto ended = std::chrono::steady_clock::now();
     std::string text;
     std::thread follower([&] { text = followed(run.head, "", 3); });
-    const std::string setup = run.get("follow=true&stream=setup").body;  // these never come
+    const std::string setup = run.get("follow=true&stream=setup").body;  // no setup lines exist
     for (std::uint32_t rank = 0; rank < 2; ++rank) {
         const std::string line = run.next_line(rank) + "\n";
         run.agent.say(
@@ -198,7 +199,7 @@ TEST_CASE("a follower waits for the lines of ranks that ran, also where the run'
     CHECK(text.find("event: end") != std::string::npos);
     std::vector<std::string> came = shown(text);
     std::sort(came.begin(), came.end());
-    // Five seconds after its end the run is over for followers, however slow this machine is.
+    // Five seconds after its end the run counts as over for followers, on a machine of any speed.
     if (std::chrono::steady_clock::now() - ended < std::chrono::seconds(4))
         CHECK(came == std::vector<std::string>{"0 0", "1 0"});
 }
@@ -246,7 +247,7 @@ TEST_CASE("a follower that asks for states gets the newest one of a line without
         line += "\r " + std::to_string(percent) + "%";
         run.print(0, "\r " + std::to_string(percent) + "%");
     }
-    follower.join();  // the last state comes though nothing is printed behind it
+    follower.join();  // the last state is sent although no output follows it
     const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begun);
     CHECK(count_of(text, "event: state") >= 1);
     CHECK(count_of(text, "event: state") <= static_cast<std::size_t>(ms.count() / 100 + 2));
@@ -257,9 +258,9 @@ TEST_CASE("a follower that asks for states gets the newest one of a line without
     CHECK(ended.find("\"state\":\" 200%\"") != std::string::npos);
     CHECK(ended.find("goes_on") == std::string::npos);
     const json last = parse_json(run.get("tail=1").body);
-    CHECK(last["line"] == line);  // what was printed, byte for byte
+    CHECK(last["line"] == line);  // the output, byte for byte
     CHECK_FALSE(last.contains("state"));
-    CHECK(followed(run.head, "tail=1", 1).find("state") == std::string::npos);  // as clients of before know it
+    CHECK(followed(run.head, "tail=1", 1).find("state") == std::string::npos);  // in the form for older clients
 }
 
 TEST_CASE("a line of megabytes that is written over comes in pieces, each of which says that it goes on") {

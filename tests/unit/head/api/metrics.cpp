@@ -1,5 +1,5 @@
-// What the ranks of a run reported: every rank's, in order, as pages and as a stream that goes on where it was cut; and
-// durable together with the numbers of the news that brought it.
+// The reports of a run's ranks: all of every rank, in order, as pages and as a stream that can be resumed. They become
+// durable together with the numbers of their news.
 #include "storage/state/sqlite.hpp"
 #include "tests/unit/head_agent.hpp"
 
@@ -102,7 +102,7 @@ TEST_CASE("reports of a megabyte come in short pages and streams") {
         cursor = page.body["next_cursor"].is_null() ? "" : page.body["next_cursor"].get<std::string>();
     }
     CHECK(next == reports + 1);
-    CHECK(head.call("GET", metrics + "?limit=1000&key=loss").body["items"].size() == reports);  // what is shown counts
+    CHECK(head.call("GET", metrics + "?limit=1000&key=loss").body["items"].size() == reports);  // the shown size counts
     end_well(agent, attempt, 1);
     CHECK(followed(head, metrics + "?follow=true", "").size() == reports);
 }

@@ -1,5 +1,5 @@
-// What nobody sends on purpose: values of the wrong type in every field, names that no file system takes, numbers that
-// no double holds, nesting without end. Each is answered, and the head is there afterwards.
+// Malformed requests: values of the wrong type in every field, names that no file system allows, numbers beyond a
+// double, unlimited nesting. Each is answered, and the head still works afterwards.
 #include <random>
 
 #include "base/json_text.hpp"
@@ -11,11 +11,11 @@ using namespace rtrain::test;
 
 namespace {
 
-const std::string long_name(300, 'x');  // no file system has names of more than 255 bytes
+const std::string long_name(300, 'x');  // file systems allow 255 bytes
 
 std::string nested(std::size_t levels) { return std::string(levels, '[') + std::string(levels, ']'); }
 
-// One connection for all: thousands of requests.
+// One connection for thousands of requests.
 class Requester {
   public:
     explicit Requester(const HeadUnderTest& head) : client_(head.endpoint(head.admin)) {}
@@ -90,7 +90,7 @@ class Oddities {
     std::mt19937 draw_{20'260'101};
 };
 
-// Every place in an object that a schema names, as a JSON pointer.
+// Adds every place in an object that a schema names, as a JSON pointer.
 void add_places(const json& schema, const std::string& at, std::vector<std::string>& out) {
     if (!schema.is_object()) return;
     if (schema.contains("properties"))
@@ -211,7 +211,7 @@ TEST_CASE("a path that no file system takes is no directory of a run, and no pla
     json far = job("far");
     far["storage_path"] = "/" + long_name;
     REQUIRE(head.call("POST", "/v1/runs", {{"job", far}}).status == 201);
-    CHECK(head.call("DELETE", "/v1/runs/far?files=true&dry_run=true").status == 409);  // it lives
+    CHECK(head.call("DELETE", "/v1/runs/far?files=true&dry_run=true").status == 409);  // the run is live
     head.call("POST", "/v1/runs/far/stop");
     REQUIRE(eventually([&] { return state_of(head, "far") == "STOPPED"; }));
     CHECK(head.call("DELETE", "/v1/runs/far?files=true&dry_run=true").status == 200);

@@ -1,5 +1,5 @@
-// Which program a run belongs to is what the head has authenticated: a reservation that waits for one run of a program
-// lets its other runs pass, and nobody else's.
+// The head determines a run's program by authentication. A reservation that waits for one run of a program lets the
+// program's other runs pass, but no others.
 #include "tests/unit/head_agent.hpp"
 
 using namespace rtrain;
@@ -52,7 +52,7 @@ TEST_CASE("a run passes the reservation that waits for its own program, known by
     const json children =
         head.call("GET", "/v1/runs?parent=" + head.call("GET", "/v1/runs/actor").body.at("run_id").get<std::string>())
             .body.at("items");
-    REQUIRE(children.size() == 1);  // what says so of itself is not among them
+    REQUIRE(children.size() == 1);  // a run that only claims to belong to it is not included
     CHECK(children[0].at("name") == "child");
     CHECK(head.call_as(ann, "POST", "/v1/runs", {{"job", job("long")}, {"session", std::string(201, 's')}}).status ==
           422);

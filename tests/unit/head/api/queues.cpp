@@ -1,4 +1,4 @@
-// Changes of queues that come at the same time: each is applied to the queues as they are when it is decided.
+// Concurrent changes of queues: each is applied to the queues at the time of its decision.
 #include <future>
 
 #include "tests/unit/head_agent.hpp"

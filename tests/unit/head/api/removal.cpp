@@ -1,5 +1,5 @@
-// Removing runs with their files: whose a directory is when several runs had it one after the other, which nodes must
-// be there, and whose answer counts.
+// Removal of runs with their files: the owner of a directory that several runs had, the nodes that must be connected,
+// and the answers that count.
 #include <fstream>
 
 #include "tests/unit/head_agent.hpp"
@@ -35,7 +35,7 @@ Answer remove(const HeadUnderTest& head, const std::string& run) {
     return HeadUnderTest::send(head.endpoint(head.admin), removal_of(run));
 }
 
-// A run of one worker on this node, from its submission to its end.
+// Runs one worker on this node, from its submission to its end. Returns the run's id.
 std::string run_on(const HeadUnderTest& head, HandMadeAgent& agent, const json& job) {
     const std::string run = submit(head, job);
     end_well(agent, start_attempt(agent, 1), 1);
@@ -64,7 +64,7 @@ TEST_CASE("the directory of a run that another went on from is that one's: kept 
     CHECK((says(ended, "rtrain runs rm " + second + " --files") && says(ended, "without --files")));
     REQUIRE(std::filesystem::exists(place + "/run.json"));
 
-    const std::string apart = submit(head, at("digits", "/nowhere/at/all"), true);  // its files are not these
+    const std::string apart = submit(head, at("digits", "/nowhere/at/all"), true);  // its files are in another place
     stop(head, apart);
     const Answer gone = remove(head, second);  // run.json has the first one's id
     CHECK(gone.status == 200);
@@ -114,7 +114,7 @@ TEST_CASE("what another node says is not taken for the answer of the one that wa
     HandMadeAgent other(join(head, "n2"), "n2");
     other.register_node();
 
-    net::Client client(head.endpoint(head.admin));  // no assertions of Catch there: they are for one thread
+    net::Client client(head.endpoint(head.admin));  // without Catch's assertions, which are for one thread
     auto answer = std::async(std::launch::async, [&] { return client.call(removal_of(run)); });
     const auto order = asked.expect<protocol::Clear>();
     CHECK(order.run_ids == std::vector<std::string>{run});

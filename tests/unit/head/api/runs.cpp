@@ -1,4 +1,4 @@
-// A run's whole way through a real head, with an agent made by hand on the other side.
+// The life of a run on a real head, with an agent made by hand on the other side.
 #include "tests/unit/head_agent.hpp"
 
 using namespace rtrain;

@@ -1,4 +1,4 @@
-// The autoscaler over an event loop: what comes between its order to release a machine and the command.
+// The autoscaler on an event loop: events between its order to release a machine and the command.
 #include "daemon/head/autoscale/autoscaler.hpp"
 
 #include <filesystem>
@@ -55,12 +55,12 @@ TEST_CASE("a node that is in use again before the command begins keeps its machi
     MachineStory story;
     Autoscaler autoscaler(story.uses());
     {
-        const test::HeldJournal held(story.folder.path);  // what was ordered cannot be saved yet
+        const test::HeldJournal held(story.folder.path);  // the order cannot be saved yet
         autoscaler.start(std::nullopt);
         REQUIRE(test::run_until(story.loop, [&] { return autoscaler.releases("n1"); }));
         story.events.take(NodeUndrained{{"n1"}});
         REQUIRE(test::run_until(story.loop, [&] { return story.state() == NodeState::ready; }));
-        bool looked = false;  // several times, while the order is on its way to the disk
+        bool looked = false;  // waits for several looks, while the order is being saved
         story.loop.after(5 * story.options.autoscale_every_ms, [&] { looked = true; });
         REQUIRE(test::run_until(story.loop, [&] { return looked; }));
     }
@@ -72,7 +72,7 @@ TEST_CASE("a node that is in use again before the command begins keeps its machi
 
 namespace {
 
-// A run waits. `provision` tells of two machines, in the middle of other words, and neither comes.
+// A run waits. `provision` names two machines within other output, and neither joins.
 struct NamedStory : test::HeadCore {
     std::string released = folder.path + "/released";
 

@@ -1,4 +1,4 @@
-// Commands of the operator: what they get, how they end, and whose files they may be.
+// Commands of the operator: their input, their end, and the owners of their files.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -33,7 +33,7 @@ CommandEnd run_script(const std::string& script, std::int64_t timeout_ms = 60'00
 bool has_gone(pid_t pid) {
     return test::eventually([&] {
         const std::string stat = bytes_of_file("/proc/" + std::to_string(pid) + "/stat");
-        const auto state = stat.rfind(") ");  // init takes the ends of orphans when it likes
+        const auto state = stat.rfind(") ");  // init reaps orphans at any time
         return ::kill(pid, 0) != 0 || (state != stat.npos && stat.compare(state + 2, 1, "Z") == 0);
     });
 }
@@ -57,7 +57,7 @@ TEST_CASE("a command gets its words as they are, its input, and nothing of the h
     CHECK(end.output.starts_with("it's $(id) `id`; exit 9\ndemand\n"));
     CHECK(end.output.find("RTRAIN_AUTOSCALE=provision\n") != std::string::npos);
     CHECK(end.output.find("rta1") == std::string::npos);
-    CHECK(end.output.ends_with("\n4\n/\n"));  // its own three, and that of the folder
+    CHECK(end.output.ends_with("\n4\n/\n"));  // its own three descriptors, and that of the folder
 }
 
 TEST_CASE("at the timeout a command ends with all of its group, also with what ignores SIGTERM") {
@@ -122,14 +122,14 @@ TEST_CASE("only files that nobody else could have put there are ours") {
     CHECK(only_ours(folder.path + "/shared/ours/program"));
     REQUIRE(::chmod((folder.path + "/shared").c_str(), 0777) == 0);
     CHECK(!only_ours(folder.path + "/shared/ours/program"));
-    std::filesystem::create_symlink("shared/../shared/ours/program", folder.path + "/link");  // its way counts
+    std::filesystem::create_symlink("shared/../shared/ours/program", folder.path + "/link");  // the link's path counts
     CHECK(!only_ours(folder.path + "/link"));
     REQUIRE(::chmod((folder.path + "/shared").c_str(), 0755) == 0);
     CHECK(only_ours(folder.path + "/link"));
     std::filesystem::create_symlink("round", folder.path + "/round");
     CHECK(!only_ours(folder.path + "/round"));
     if (::geteuid() != 0) return;
-    REQUIRE(::lchown((folder.path + "/link").c_str(), 1000, 1000) == 0);  // its owner could let it lead elsewhere
+    REQUIRE(::lchown((folder.path + "/link").c_str(), 1000, 1000) == 0);  // its owner could redirect it
     CHECK(!only_ours(folder.path + "/link"));
     REQUIRE(::chown((folder.path + "/program").c_str(), 1000, 1000) == 0);
     CHECK(!only_ours(folder.path + "/program"));

@@ -1,4 +1,4 @@
-// The reserve on the head's disk: what it refuses, what it gives up, and when it is whole again.
+// The reserve on the head's disk: its refusals, the parts that it gives up, and its restoration.
 #include "daemon/head/base/disk_reserve.hpp"
 
 #include <filesystem>
@@ -13,10 +13,10 @@ namespace {
 
 constexpr std::uint64_t KiB = 1 << 10, MiB = 1 << 20;
 
-// A disk of 16 MiB: 2 MiB of it are kept from users' data, and the file has 1 MiB.
+// A disk of 16 MiB: 2 MiB are reserved from users' data, and the file has 1 MiB.
 struct SmallDisk {
     Folder folder;
-    std::uint64_t used = 0;  // by others
+    std::uint64_t used = 0;  // by other programs
     DiskReserve reserve{folder.path, [this](const std::string&) { return std::optional(size()); }};
 
     std::uint64_t file() const {

@@ -1,4 +1,4 @@
-// Work of one run in order, and of different runs side by side.
+// Work of one run in order, and of different runs concurrently.
 #include "daemon/head/base/run_locks.hpp"
 
 #include <string>

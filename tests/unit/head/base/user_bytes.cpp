@@ -21,14 +21,14 @@ TEST_CASE("a user's sum is that of the kinds, and a removed run takes its part w
     bytes.put(RunId{1}, Kept::runs, {.memory = 100, .database = 200});
     bytes.put(RunId{1}, Kept::attempts, {.memory = 10}, 1);
     bytes.put(RunId{1}, Kept::attempts, {.memory = 30}, 2);
-    bytes.put(RunId{1}, Kept::attempts, {.memory = 20}, 1);  // in place of what it was
+    bytes.put(RunId{1}, Kept::attempts, {.memory = 20}, 1);  // replaces the earlier value
     bytes.add(RunId{1}, Kept::values, {.files = 7});
     bytes.put("ann", Kept::archives, "aa", {.files = 5});
     CHECK(bytes.of("ann").sum == KeptBytes{.memory = 150, .database = 200, .files = 12});
     CHECK(bytes.of("ann").kinds.at(Kept::attempts) == KeptBytes{.memory = 50});
     bytes.forget(RunId{1});
     CHECK(bytes.of("ann").sum == KeptBytes{.files = 5});
-    bytes.add(RunId{1}, Kept::values, {.files = 7});  // of a run that is gone
+    bytes.add(RunId{1}, Kept::values, {.files = 7});  // for a removed run
     bytes.put(RunId{1}, Kept::runs, {.memory = 100});
     CHECK(bytes.of("ann").sum == KeptBytes{.files = 5});
     bytes.forget(Kept::archives, "aa");
@@ -47,7 +47,8 @@ TEST_CASE("what would pass a limit is refused, with user, kind, amounts and a wa
           "4.0 MiB");
     CHECK(refused.error().next ==
           "remove runs that have ended (rtrain runs rm), or ask an admin for more (rtrain access quota ann)");
-    CHECK(bytes.may_add("ann", Kept::runs, {.memory = 1 << 20, .database = 1 << 20}).ok());  // each place by itself
+    // Each place counts separately.
+    CHECK(bytes.may_add("ann", Kept::runs, {.memory = 1 << 20, .database = 1 << 20}).ok());
     CHECK(bytes.may_add("bob", Kept::values, {.files = 4 << 20}).ok());
 }
 

@@ -1,4 +1,4 @@
-// A node that is known at a loopback address beside others that are not: said once, and shown while it is so.
+// A node at a loopback address beside other nodes that are not: one notice, and a warning while that is so.
 #include "daemon/head/events/addresses.hpp"
 
 #include "tests/unit/catch.hpp"
@@ -47,10 +47,10 @@ TEST_CASE("it is said once of each node, and of many at once in one line") {
     const auto warning = some.known("far", "10.0.0.2");
     REQUIRE(warning);
     CHECK(warning->text.ends_with("so it is with 2 more"));
-    CHECK_FALSE(some.known("a", "127.0.0.1"));  // its agent came back
+    CHECK_FALSE(some.known("a", "127.0.0.1"));  // its agent was restarted
     CHECK_FALSE(some.known("further", "10.0.0.3"));
     CHECK(some.known("d", "127.0.0.1"));
-    CHECK(some.known("further", "127.0.0.1"));  // it has moved
+    CHECK(some.known("further", "127.0.0.1"));  // it has a new address
 }
 
 TEST_CASE("another address, or the end of the other node, mends it") {

@@ -1,4 +1,4 @@
-// Which nodes are lost: stories of the leases.
+// Tests of leases: the nodes that are lost.
 #include "daemon/head/events/leases.hpp"
 
 #include "tests/unit/catch.hpp"
@@ -19,7 +19,7 @@ struct Story {
             leases.dialled(steps.dial[0].id, dialled_by_head, true);
         }
     }
-    // All nodes but `silent` say something twice a second. Returns what was to be done meanwhile.
+    // All nodes but `silent` send a message twice a second. Returns the steps meanwhile.
     LeaseSteps pass(std::int64_t ms, const std::string& silent, int nodes) {
         LeaseSteps all;
         for (const std::int64_t end = now + ms; now < end;) {
@@ -49,7 +49,7 @@ TEST_CASE("a machine that answers nobody is lost three seconds after its last wo
     CHECK(doubt.dial[0].by == dialled_by_head);
     CHECK(doubt.dial[1].by == "n3");
     CHECK(doubt.dial[2].by == "n4");
-    CHECK(story.pass(1'400, "n2", 4).lost.empty());  // nobody has answered so far
+    CHECK(story.pass(1'400, "n2", 4).lost.empty());  // no answer has arrived
     story.answer(doubt, false, false);
     const LeaseSteps verdict = story.pass(100, "n2", 4);
     REQUIRE(verdict.lost.size() == 1);
@@ -91,7 +91,7 @@ TEST_CASE("an answer that does not come decides nothing, and others are asked") 
     const LeaseSteps first = story.pass(1'500, "n1", 3);
     REQUIRE(first.dial.size() == 3);
     story.leases.dialled(first.dial[0].id, dialled_by_head, false);
-    story.leases.dialled(first.dial[0].id, "n2", false);  // n3's is missing
+    story.leases.dialled(first.dial[0].id, "n2", false);  // n3's answer is missing
     const LeaseSteps again = story.pass(2'100, "n1", 3);
     CHECK(again.lost.empty());
     REQUIRE(again.dial.size() == 3);

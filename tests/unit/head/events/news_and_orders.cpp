@@ -1,4 +1,4 @@
-// Between the agents' words and the core's: attempts are found by incarnation, orders are filled from the records.
+// Between agents and the core: attempts are found by incarnation, and orders are filled from the records.
 #include <cmath>
 
 #include "daemon/head/events/news.hpp"
@@ -10,7 +10,7 @@ using namespace rtrain::head;
 
 namespace {
 
-// Run 1 with an attempt asked for as number 2, incarnation 9, two ranks on n1 and one on n2.
+// Returns run 1 with an attempt ordered as number 2, incarnation 9, with two ranks on n1 and one on n2.
 Cluster cluster_with_attempt() {
     Cluster cluster;
     cluster.meta.cluster_id = "c0ffee00";
@@ -40,7 +40,7 @@ TEST_CASE("news are about the attempt of their incarnation, whatever number they
     const protocol::News claimed{
         1, protocol::Prepared{.attempt = {1, 9, 4}, .claimed = true, .from = "checkpoint_000001-a001"}};
     const auto event = std::get<NodePrepared>(event_of(cluster, NodeId{"n1"}, {}, claimed).value());
-    CHECK(event.attempt == AttemptId{RunId{1}, 2});  // as asked for
+    CHECK(event.attempt == AttemptId{RunId{1}, 2});  // as ordered
     CHECK(event.claimed_number == 4);                // as claimed
     CHECK(event.from == "checkpoint_000001-a001");
     const protocol::News stranger{2, protocol::Emptied{.attempt = {1, 8, 2}}};
@@ -149,7 +149,7 @@ TEST_CASE("an attempt that is gone is still stopped, but never prepared or launc
         StopAttempt{.attempt = gone, .incarnation = 3, .node = NodeId{"n1"}, .grace = {}, .why = reasons::GivenUp{}},
         {});
     CHECK(std::get<protocol::Stop>(*stop).attempt == protocol::AttemptRef{5, 3, 1});
-    CHECK(std::get<protocol::Stop>(*stop).alone);  // who has its part of a checkpoint waits for no other part
+    CHECK(std::get<protocol::Stop>(*stop).alone);  // a node with its part of a checkpoint waits for no other part
 }
 
 TEST_CASE("the last node of an attempt that ends is told that it is the last") {
@@ -161,13 +161,13 @@ TEST_CASE("the last node of an attempt that ends is told that it is the last") {
         return std::get<protocol::Stop>(*stop).alone;
     };
     attempt.nodes_waiting = {NodeId{"n1"}};
-    CHECK_FALSE(alone());  // it is prepared there, and does not end
+    CHECK_FALSE(alone());  // it is being prepared there, and does not end
     attempt.state = AttemptState::stopping;
     CHECK(alone());
     attempt.nodes_waiting = {NodeId{"n1"}, NodeId{"n2"}};
     CHECK_FALSE(alone());
     attempt.nodes_waiting = {NodeId{"n2"}};
     CHECK_FALSE(alone());
-    attempt.state = AttemptState::failed;  // the node brought it back after the end
+    attempt.state = AttemptState::failed;  // the node reported it after the end
     CHECK(alone());
 }

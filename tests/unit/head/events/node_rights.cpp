@@ -1,4 +1,4 @@
-// What a node's certificate reaches: its own part of the attempts placed on it, and nothing of other nodes' runs.
+// The access of a node's certificate: its own part of the attempts placed on it, and nothing of other nodes' runs.
 #include "daemon/head/events/node_rights.hpp"
 
 #include <set>
@@ -18,7 +18,8 @@ const protocol::AttemptRef attempt{.run = 7, .incarnation = 12, .number = 2};
 const protocol::AttemptRef unknown{.run = 7, .incarnation = 99, .number = 2};
 const protocol::AttemptRef removed{.run = 6, .incarnation = 5, .number = 1};
 
-// Attempt 2 of run 7: ranks 0 and 1 on node-1, rank 2 on node-2. Attempt 1, which has ended, was on node-2 alone.
+// Returns attempt 2 of run 7: ranks 0 and 1 on node-1, rank 2 on node-2. Attempt 1, which has ended, was on node-2
+// alone.
 Cluster cluster_of_two() {
     Cluster cluster;
     cluster.runs[run] = Run{.id = run, .name = "train", .user = "ann", .attempts = 2};
@@ -141,7 +142,7 @@ TEST_CASE("a node speaks of its own ranks only, whatever kind of message it says
                 CHECK(!why.has_value() == one_case.may.contains(node));
             }
         }
-    CHECK(messages.size() == std::variant_size_v<protocol::FromAgent>);  // a new kind needs its case
+    CHECK(messages.size() == std::variant_size_v<protocol::FromAgent>);  // a new kind needs a case
     CHECK(kinds.size() == std::variant_size_v<decltype(protocol::News::what)>);
 }
 
@@ -177,14 +178,15 @@ TEST_CASE("a node reaches cluster:// beneath its own runs, and what it is to rem
     for (const auto& [id, state] : std::map<NodeId, NodeState>{{one, NodeState::ready}, {stranger, NodeState::ready}})
         cluster.nodes[id] = Node{.id = id, .state = state};
     for (const char* path : {"train/going-a001", "train/attempts"}) CHECK(!reaches(stranger, path, Touch::read));
-    CHECK(!reaches(stranger, "train/going-a001", Touch::write));  // the run's own node was ordered to
+    CHECK(!reaches(stranger, "train/going-a001", Touch::write));  // the run's own node has the order
     cluster.nodes[one].state = NodeState::draining;
-    CHECK(reaches(stranger, "train/going-a001", Touch::write));  // it was itself: no node of the run's is ready
+    // It has the order itself, since no node of the run is ready.
+    CHECK(reaches(stranger, "train/going-a001", Touch::write));
     Checkpoint deeper = cluster.checkpoints.at({run, "going-a001"});
     deeper.directory = "epochs/3";
     cluster.checkpoints[{run, deeper.directory}] = deeper;
     for (const char* path : {"train/epochs/3", "train/epochs/3/model.pt"}) CHECK(reaches(stranger, path, Touch::write));
-    CHECK(reaches(stranger, "train/names/epochs/3", Touch::read));  // whose it is decides whether it is removed
+    CHECK(reaches(stranger, "train/names/epochs/3", Touch::read));  // the claim decides whether it is removed
     CHECK(!reaches(stranger, "train/names/epochs/3", Touch::write));
     for (const char* path :
          {"train/epochs", "train/epochs/30", "train/epochs/4/x", "train/names", "train/names/epochs"})
@@ -193,7 +195,7 @@ TEST_CASE("a node reaches cluster:// beneath its own runs, and what it is to rem
     CHECK(!reaches(stranger, "train/attempts", Touch::write));
 
     cluster.checkpoints.erase({run, "going-a001"});
-    cluster.attempts[{run, 2}].workers.pop_back();  // the run goes on, on node-1 alone
+    cluster.attempts[{run, 2}].workers.pop_back();  // the run continues on node-1 alone
     CHECK(reaches(two, "train/logs/x", Touch::write, Time{14 * day}));
     for (const Touch touch : {Touch::read, Touch::write}) CHECK(!reaches(two, "train/logs/x", touch, Time{16 * day}));
     CHECK(reaches(one, "train/logs/x", Touch::write, Time{16 * day}));
@@ -227,10 +229,10 @@ TEST_CASE("what a node says of a run on another node is not believed, and is tol
     forger.tell(protocol::Exited{.attempt = at, .rank = 0, .cause = exited(0), .exit_wall_us = 1});
     forger.tell(protocol::Exited{.attempt = made_up, .rank = 0, .cause = exited(1)});
     forger.tell(protocol::Emptied{at});
-    while (forger.expect<protocol::NewsAck>().seq < forger.seq) {}  // taken, and not to be said again
+    while (forger.expect<protocol::NewsAck>().seq < forger.seq) {}  // acknowledged, so that they are not repeated
     for (int acks = 0; acks < 2; ++acks) {
         const auto ack = forger.expect<protocol::LogAck>();
-        CHECK(ack.offset == (ack.stream == "out" ? 12 : 0));  // not its own: dropped; of no attempt: stays there
+        CHECK(ack.offset == (ack.stream == "out" ? 12 : 0));  // not its own: dropped; of no attempt: stays on the node
         CHECK(ack.later == (ack.stream == "err"));
     }
 
@@ -312,13 +314,13 @@ TEST_CASE("a node reads and writes the files of its own runs at the head, and fe
     CHECK(status_of(first, "PUT", "/v1/storage/.rtrain-probe-victim-node-1") == 201);
     for (const char* method : {"GET", "PUT", "DELETE"}) {
         CHECK(status_of(second, method, file) == 403);
-        const int refused = std::string(method) == "GET" ? 404 : 403;  // of no run: nothing is there to be delivered to
+        const int refused = std::string(method) == "GET" ? 404 : 403;  // without a run there is no directory
         CHECK(status_of(first, method, "/v1/storage/another/model.pt") == refused);
     }
     CHECK(status_of(second, "DELETE", "/v1/storage/victim?tree=1") == 403);
     CHECK(status_of(second, "GET", "/v1/storage/victim?list=1") == 403);
     CHECK(status_of(first, "GET", "/v1/storage/?list=1") == 404);
-    CHECK(status_of(first, "GET", file) == 200);  // still there
+    CHECK(status_of(first, "GET", file) == 200);  // still exists
     CHECK(status_of(first, "GET", "/v1/blobs/" + std::string(64, '0')) == 403);
     CHECK(status_of(first, "PUT", "/v1/blobs/" + std::string(64, '0')) != 201);  // before its body is read
     CHECK(status_of(first, "HEAD", "/v1/blobs/" + std::string(64, '0')) == 404);

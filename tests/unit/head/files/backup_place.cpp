@@ -1,4 +1,4 @@
-// Where a confined head can put a backup.
+// Places where a confined head can write a backup.
 #include "daemon/head/files/backup_place.hpp"
 
 #include "tests/unit/catch.hpp"

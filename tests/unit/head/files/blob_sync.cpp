@@ -1,4 +1,4 @@
-// An archive's name is on disk before its sender is told that it is kept.
+// An archive's name is durable before its sender gets the answer.
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <poll.h>
@@ -21,8 +21,8 @@ using namespace rtrain::test;
 
 namespace {
 
-// fsync of the thread that makes this, and of those that it starts, waits for a thread of this, which lets the kernel
-// do it. While `fails` it is refused with EIO for one directory.
+// Makes fsync of this thread, and of threads that it starts, wait for another thread, which runs it. While `fails`,
+// fsync fails with EIO for one directory.
 class WatchedSync {
   public:
     explicit WatchedSync(std::filesystem::path directory) : directory_(std::move(directory)) {

@@ -1,4 +1,4 @@
-// Code of ended runs and settings of removed ones go, in time; and the times of lines.
+// Removal of the code of ended runs and of the settings of removed ones; and the times of lines.
 #include <sys/stat.h>
 #include <sys/time.h>
 

@@ -1,4 +1,4 @@
-// What the head lets go of: logs past their time, and what agents keep of a removed run.
+// The head removes old logs. Agents remove the files of a removed run.
 #include <fstream>
 
 #include "base/json_text.hpp"
@@ -53,7 +53,7 @@ TEST_CASE("what is said of a checkpoint deeper in the run has one key, its path 
     const auto put = [&](const std::string& key) {  // the path of a request is decoded once more
         return head.call("PUT", "/v1/runs/deeper/values/validation-" + key, {{"status", "PENDING_VALIDATION"}}).status;
     };
-    CHECK(put("epochs%252F3") == 409);  // not known yet
+    CHECK(put("epochs%252F3") == 409);  // unknown yet
     agent.tell(protocol::Committed{.attempt = attempt, .directory = "epochs/3", .world_size = 1});
     CHECK(eventually([&] { return put("epochs%252F3") == 200; }));
     for (const char* other : {"epochs%252f3", "%2565pochs%252F3", "epochs%25", "epochs_3"}) CHECK(put(other) == 409);

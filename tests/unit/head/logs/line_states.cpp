@@ -33,7 +33,7 @@ TEST_CASE("a state is sent once, and the next one of the file 100 ms later") {
     CHECK(states.next(rank_0, "\r1%\r2%", 2'000) == "2%");
     CHECK(states.next(rank_0, "\r1%\r2%\r3%", 2'010) == std::nullopt);
     CHECK(states.next(rank_1, "\r7%", 2'020) == "7%");  // each rank has its own time
-    CHECK(states.due_ms(2'020) == 80);                  // a later look finds the last state
+    CHECK(states.due_ms(2'020) == 80);                  // a later call finds the last state
     CHECK(states.next(rank_0, "\r1%\r2%\r3%\r4%", 2'100) == "4%");
     CHECK(states.due_ms(2'100) == std::nullopt);
 }
@@ -45,6 +45,6 @@ TEST_CASE("a new line of the file begins at once") {
     CHECK(states.line_ended(rank_0, "\r100%") == "100%");
     CHECK_FALSE(states.is_written_over(rank_0));
     CHECK(states.next(rank_0, "\r100%", 1'001) == "100%");
-    CHECK(states.line_ended(rank_0, "0% of it") == "100%");  // the line was cut in the middle of a state
+    CHECK(states.line_ended(rank_0, "0% of it") == "100%");  // the line was cut within a state
     CHECK(states.line_ended(rank_0, "a line") == "");
 }

@@ -1,4 +1,4 @@
-// Logs whose middle is gone: on their node, or here since their user has more than the share.
+// Logs whose middle was removed: on their node, or on the head because their user exceeded the share.
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ LogStore::Piece lost_of(std::uint64_t offset, std::uint64_t bytes) {
     return piece;
 }
 
-// The lines that a merge gives; `tail`: the last ones alone.
+// Returns the lines of a merge; with `tail` only the last ones.
 Texts shown(const LogStore& store, std::uint64_t run, std::optional<std::size_t> tail = {}) {
     LogQuestion question;
     question.tail = tail;
@@ -49,7 +49,7 @@ Texts shown(const LogStore& store, std::uint64_t run, std::optional<std::size_t>
         out.push_back(parse_json(all.substr(at, all.find('\n', at) - at)).at("line"));
     return out;
 }
-// The lines that a follower gets who has read up to `offset`.
+// Returns the lines of a follower that has read up to `offset`.
 Texts followed(const LogStore& store, std::uint64_t offset) {
     Texts out;
     const std::string path = store.files(RunId{7}).front().path;
@@ -71,10 +71,10 @@ TEST_CASE("what a node has lost of a log is a note for readers, and the rest kee
     const Folder folder;
     LogStore store(folder.path);
     CHECK(store.take(piece_of(7, 0, "first\n")).value() == 6);
-    CHECK(store.take(lost_of(500, 1'000)).value() == 6);  // behind a gap: where to go on
+    CHECK(store.take(lost_of(500, 1'000)).value() == 6);  // after a gap: the answer is where to continue
     CHECK(store.take(lost_of(6, 1'000'000)).value() == 1'000'006);
     CHECK(store.take(lost_of(6, 1'000'000)).value() == 1'000'006);
-    CHECK(store.take(lost_of(2, 4)).value() == 1'000'006);  // it is here
+    CHECK(store.take(lost_of(2, 4)).value() == 1'000'006);  // it is stored already
     CHECK(shown(store, 7) == Texts{"first", note(1'000'000)});
     CHECK(store.take(piece_of(7, 1'000'006, "after\nlast\n")).value() == 1'000'017);
     const LogFile file = store.files(RunId{7}).front();
@@ -82,7 +82,7 @@ TEST_CASE("what a node has lost of a log is a note for readers, and the rest kee
     CHECK(disk_bytes(file.path) < 100'000);
     CHECK(shown(store, 7) == Texts{"first", note(1'000'000), "after", "last"});
     CHECK(followed(store, 0) == Texts{"first", note(1'000'000), "after", "last"});
-    CHECK(followed(store, 400'006) == Texts{note(600'000), "after", "last"});  // whoever has read some of it
+    CHECK(followed(store, 400'006) == Texts{note(600'000), "after", "last"});  // a reader that has read some of it
     CHECK(followed(store, 1'000'012) == Texts{"last"});
     CHECK(store.take(lost_of(1'000'017, std::uint64_t{1} << 60)).error().code == ErrorCode::invalid);
 }
@@ -104,7 +104,7 @@ TEST_CASE("the last lines of a log with many cuts are those of all its lines") {
         }
         at = store.take(lost_of(at, 5'000 + i)).value();
         if (i % 4 == 0 && i % 5 != 0) {
-            all.back() = note(5'000 + i - 1 + 5'000 + i);  // it touches the one before
+            all.back() = note(5'000 + i - 1 + 5'000 + i);  // it is adjacent to the one before
         } else {
             all.push_back(note(5'000 + i));
         }
@@ -130,7 +130,7 @@ TEST_CASE("a user with more logs than the share loses the middle of the largest 
     for (int i = 0; i < 20'000; ++i) {
         at = store->take(piece_of(7, at, "a line of ana's that is long enough, " + std::to_string(i) + "\n", "ana"))
                  .value();
-        if (i == 10'000) start();  // the next head knows whose they are
+        if (i == 10'000) start();  // the next head finds their owners
     }
     const LogFile flood = store->files(RunId{7}).front();
     CHECK(flood.bytes == at);

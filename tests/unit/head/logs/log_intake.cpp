@@ -1,4 +1,4 @@
-// Logs on their way from agents to the disk: what is acknowledged and when, and what is put off.
+// Logs from agents to the disk: the pieces that are acknowledged, and those that are put off.
 #include "daemon/head/logs/log_intake.hpp"
 
 #include <algorithm>
@@ -48,7 +48,7 @@ LogName log_name(std::uint32_t rank) { return {.run = RunId{7}, .attempt = 2, .r
 LogStore::Piece piece(std::uint32_t rank, std::uint64_t offset, std::string bytes) {
     return {.name = log_name(rank), .offset = offset, .bytes = std::move(bytes), .last = false, .wall_ms = 1'000};
 }
-// The agent's own name for the attempt: its number was not settled yet.
+// The agent's identification of the attempt, whose number was not settled yet.
 const LogIntake::Source from_n1{.node = "n1", .attempt = {.run = 7, .incarnation = 3, .number = 0}};
 
 Sent ack(std::uint32_t rank, std::uint64_t offset, bool later = false) {
@@ -117,7 +117,7 @@ TEST_CASE("beyond 64 MiB that wait for the disk nothing is held: it stays on its
     story.logs.take(piece(2, 0, "c"), from_n1);
     CHECK(story.sent == SentAcks{ack(2, 0, true)});
     disk_goes_on.set_value();
-    REQUIRE(test::run_until(story.loop, [&] { return story.sent.back() == ack(2, 0); }));  // asked for
+    REQUIRE(test::run_until(story.loop, [&] { return story.sent.back() == ack(2, 0); }));  // it was requested
     CHECK(std::count(story.sent.begin(), story.sent.end(), ack(0, half_of_the_bound)) == 1);
     CHECK(std::count(story.sent.begin(), story.sent.end(), ack(1, half_of_the_bound)) == 1);
     CHECK(story.content(2).empty());

@@ -29,7 +29,7 @@ LogStore::Piece piece(const LogName& of, std::uint64_t offset, const std::string
 }
 std::string content(const LogStore& store) { return read_file(store.files(RunId{7}).front().path).value(); }
 
-// All that a merge gives.
+// Returns the whole text of a merge.
 std::string text_of_all(LogMerge merge) {
     std::string out;
     for (bool last = false; !last;) {
@@ -42,7 +42,7 @@ std::string text_of_all(LogMerge merge) {
 std::string lines(const LogStore& store, const LogQuestion& question) {
     return text_of_all(LogMerge(store.files(RunId{7}), question, Unfinished::take));
 }
-// The `line` of each.
+// Returns the `line` of each.
 std::vector<std::string> texts(const std::string& all) {
     std::vector<std::string> out;
     for (std::size_t at = 0; at < all.size(); at = all.find('\n', at) + 1)
@@ -63,7 +63,7 @@ TEST_CASE("a repeated piece is written once, an overlapping one only its new par
     CHECK(store.take(piece(name(0), 0, "hello ")).value() == 6);
     CHECK(store.take(piece(name(0), 0, "hello ")).value() == 6);
     CHECK(store.take(piece(name(0), 4, "o world")).value() == 11);
-    CHECK(store.take(piece(name(0), 500, "from the future")).value() == 11);  // the answer says where to go on
+    CHECK(store.take(piece(name(0), 500, "from the future")).value() == 11);  // the answer is where to continue
     CHECK(content(store) == "hello world");
 }
 
@@ -93,7 +93,7 @@ TEST_CASE("a file is complete when its last piece came, also when that one was e
     CHECK(store.take(last).value() == 5);
     CHECK(store.take(last).value() == 5);
     CHECK(store.files(RunId{7}).front().complete);
-    CHECK(LogStore(folder.path).files(RunId{7}).front().complete);  // a restarted head knows it too
+    CHECK(LogStore(folder.path).files(RunId{7}).front().complete);  // a restarted head has it too
 }
 
 TEST_CASE("a stream with a name that is no stream is refused before it becomes a path") {
@@ -286,7 +286,7 @@ TEST_CASE("a file that was removed has no more lines; one that cannot be read, o
     }
     std::filesystem::rename(path, folder.path + "/aside");
     std::filesystem::create_symlink(path, path);
-    CHECK_FALSE(LogMerge(files, {}, Unfinished::wait).next().has_value());  // where its last line ends is not known
+    CHECK_FALSE(LogMerge(files, {}, Unfinished::wait).next().has_value());  // the end of its last line is unknown
 }
 
 TEST_CASE("an index that is cut while it is read tells no time, and does no harm") {
@@ -302,7 +302,7 @@ TEST_CASE("an index that is cut while it is read tells no time, and does no harm
     CHECK_FALSE(cut.failed());
     std::filesystem::remove(path + ".times");
     CHECK(LogTimes(path).at(0) == 0);
-    std::filesystem::create_directory(path + ".times");  // it has a size, and nothing can be read
+    std::filesystem::create_directory(path + ".times");  // it has a size, but cannot be read
     LogTimes unreadable(path);
     CHECK(unreadable.at(0) == 0);
     CHECK(unreadable.failed());
@@ -320,7 +320,7 @@ TEST_CASE("a position is a text and back; what is none, or another run's, is not
     for (const std::string& broken :
          {std::string(), std::string("!"), std::string("____________"), std::string("AQ=="), std::string(1'000, '_')})
         CHECK(position_of(broken, RunId{7}) == std::nullopt);
-    std::size_t read = 0;  // cut anywhere it is none, or that of fewer files
+    std::size_t read = 0;  // a cut text is invalid, or that of fewer files
     for (std::size_t size = 1; size < text.size(); ++size)
         if (const auto part = position_of(text.substr(0, size), RunId{7})) {
             ++read;
@@ -344,10 +344,10 @@ TEST_CASE("so many answers with logs are under way for a user, and in all; each 
         places.push_back(answers.enter("user " + std::to_string(i), Who::user));
     CHECK(std::count(places.begin(), places.end(), nullptr) == 0);
     CHECK(answers.enter("zoe", Who::user) == nullptr);
-    CHECK(answers.enter("root", Who::admin) != nullptr);  // and it goes again at once
+    CHECK(answers.enter("root", Who::admin) != nullptr);  // its place is free again at once
     places.erase(places.begin());
     CHECK(answers.enter("zoe", Who::user) != nullptr);
-    CHECK(answers.enter("ana", Who::user) == nullptr);  // who has some
+    CHECK(answers.enter("ana", Who::user) == nullptr);  // a user with another answer
 }
 
 TEST_CASE("some users whose readers are slow keep neither other users out nor admins") {
@@ -378,7 +378,7 @@ TEST_CASE("answers together need so much memory at most, which is kept for some 
     CHECK(ana_too->hold(mib));
     const auto bob = answers.enter("bob", Who::user), bob_too = answers.enter("bob", Who::user);
     CHECK(bob->hold(60 * mib));
-    CHECK_FALSE(bob_too->hold(5 * mib));  // 160 MiB are for those who have some
+    CHECK_FALSE(bob_too->hold(5 * mib));  // 160 MiB are for users with another answer
     auto zoe = answers.enter("zoe", Who::user);
     CHECK_FALSE(zoe->hold(69 * mib));
     CHECK(zoe->hold(68 * mib));

@@ -1,4 +1,4 @@
-// What is decided becomes durable in order, in transactions that are not too large, whatever comes at once.
+// Decisions become durable in order, in transactions of bounded size, however many come at once.
 #include <algorithm>
 
 #include "daemon/head/loop/commit_queue.hpp"
@@ -12,7 +12,7 @@ using head::Pending;
 
 namespace {
 
-// Decisions that write so many rows; `at` tells them from others.
+// Returns decisions with so many rows; `at` identifies them.
 Pending::Decided decided_of(std::size_t rows, std::int64_t at) {
     Pending::Decided one;
     one.decisions.now = Time{at};
@@ -42,7 +42,7 @@ TEST_CASE(
             for (const auto& one : next->decided) begun.push_back(one.decisions.now.ms);
         }
     };
-    for (std::int64_t at = 1; at <= 100; ++at) {  // the first is at the writer for all that time
+    for (std::int64_t at = 1; at <= 100; ++at) {  // the first batch is at the writer all that time
         queue.newest().add(decided_of(CommitQueue::rows_at_most / 10, at));
         if (queue.full(0)) queue.close(nothing);
         write();

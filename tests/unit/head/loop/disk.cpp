@@ -1,4 +1,4 @@
-// The head's disks: a reserve that holds while bytes come, storages that hang, and names that no file system takes.
+// The head's disks: a reserve that holds during uploads, storages that hang, and names that no file system allows.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -24,7 +24,7 @@ std::size_t files_below(const std::string& directory) {
     return count;
 }
 
-// What a file system says of its room. Where it hangs, who asks waits until it is let go.
+// The free bytes of a file system. While it hangs, callers wait.
 class Room {
   public:
     std::uint64_t free(const std::string& directory) {
@@ -58,7 +58,7 @@ TEST_CASE("an upload that takes more than the reserve leaves is refused while it
     net_tests::RawTls raw(head.started.port);
     raw.say("PUT /v1/storage/big HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer " + head.admin +
             "\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n");
-    const std::string chunk = "4000\r\n" + std::string(0x4000, 'x') + "\r\n";  // no length is told before
+    const std::string chunk = "4000\r\n" + std::string(0x4000, 'x') + "\r\n";  // the request's header has no length
     for (int i = 0; i < 10; ++i) raw.say(chunk);
     raw.say("0\r\n\r\n");
     const std::string answer = raw.read_all();
@@ -81,7 +81,7 @@ TEST_CASE("an upload ends, and leaves nothing behind, when its token is revoked"
     raw.say(chunk);
     REQUIRE(eventually([&] { return files_below(folder.path + "/storage") == 1; }));
     REQUIRE(head.call("DELETE", "/v1/tokens/" + made["id"].get<std::string>()).status == 200);
-    raw.say(chunk);  // and it never says that this is all
+    raw.say(chunk);  // the body has no end
     CHECK(raw.read_all().starts_with("HTTP/1.1 401"));
     CHECK(eventually([&] { return files_below(folder.path + "/storage") == 0; }));
 }
@@ -111,7 +111,7 @@ TEST_CASE("while uploads wait for a storage that hangs, agents and requests are 
     }
     const Answer blob = HeadUnderTest::send(
         head.endpoint(head.admin), {.method = "PUT", .target = "/v1/blobs/" + std::string(64, '0'), .body = "x"});
-    CHECK(blob.status == 422);  // the other disk was written to: the hash is another
+    CHECK(blob.status == 422);  // the other disk was used: the hash differs
     CHECK(written == 0);
     room->let_go();
     for (std::thread& thread : threads) thread.join();
@@ -188,7 +188,7 @@ TEST_CASE("who follows logs that cannot be read waits alone") {
     for (const auto& one : std::filesystem::recursive_directory_iterator(folder.path + "/logs"))
         if (one.path().extension() == ".times") times = one.path();
     REQUIRE(std::filesystem::remove(times));
-    REQUIRE(::mkfifo(times.c_str(), 0600) == 0);  // who opens it waits
+    REQUIRE(::mkfifo(times.c_str(), 0600) == 0);  // opening it blocks
     std::atomic<bool> came = false;
     std::thread follower([&] {
         net::Client client(head.endpoint(head.admin));
@@ -202,7 +202,7 @@ TEST_CASE("who follows logs that cannot be read waits alone") {
     const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
     while (std::chrono::steady_clock::now() < until) REQUIRE(head.call("GET", "/v1/status").status == 200);
     CHECK_FALSE(came);
-    const int both = ::open(times.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);  // nobody who opens it waits any more
+    const int both = ::open(times.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);  // opening it no longer blocks
     REQUIRE(both >= 0);
     follower.join();
     ::close(both);

@@ -1,4 +1,4 @@
-// The event loop by itself: the order of its steps, and what waits for the disk.
+// The event loop: the order of its steps, and the tasks that wait for the disk.
 #include "daemon/head/loop/event_loop.hpp"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ using Steps = std::vector<std::string>;
 
 namespace {
 
-// An event loop whose steps are written down.
+// An event loop that records its steps.
 struct LoopStory {
     test::TemporaryFolder folder;
     std::unique_ptr<state::SqliteJournal> journal = state::SqliteJournal::open(folder.path).value();
@@ -86,7 +86,7 @@ TEST_CASE("a question about what came without an event is answered once that is 
     CHECK_FALSE(value);
     story.loop.run();
     CHECK(value == "value");
-    CHECK(turned);  // others had their turn before
+    CHECK(turned);  // other tasks ran before
 }
 
 TEST_CASE("the audit row of a request goes with the first event that it takes") {

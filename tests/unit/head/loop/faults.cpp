@@ -1,4 +1,4 @@
-// What breaks under the head: a disk that takes no more bytes. Nothing is done that is not on disk.
+// Faults below the head: a disk without space. No effect happens that is not on disk.
 #include <sys/resource.h>
 
 #include <atomic>
@@ -15,7 +15,7 @@ using namespace rtrain::test;
 
 namespace {
 
-// From here on no file of this process may grow beyond the limit: writes fail as on a full disk.
+// Limits the size of files of this process, so that writes fail as on a full disk.
 class NoRoomToGrow {
   public:
     explicit NoRoomToGrow(rlim_t bytes) {

@@ -9,7 +9,7 @@ using test::run_until;
 
 namespace {
 
-// Tells what was done to it; its follower reads nothing.
+// Records the calls of its methods. Its follower reads nothing.
 struct UnreadStream final : net::Stream {
     bool write(std::string) override { return !ended; }
     void close() override { ended = true; }

@@ -1,4 +1,4 @@
-// Plans beside the loop: the copy that they are made on, while the cluster goes on, and what ends a question.
+// Plans on another thread: their copy while the cluster changes, and the end of a query.
 #include "daemon/head/loop/planner.hpp"
 
 #include <optional>
@@ -13,7 +13,7 @@ using namespace rtrain::stories;
 
 namespace {
 
-constexpr PlannerLimits by_one{.slice_us = 0};  // a task of the loop for each run that is copied
+constexpr PlannerLimits by_one{.slice_us = 0};  // one task of the loop for each copied run
 
 // A cluster that decides on a loop, and its planner.
 struct Planning {
@@ -40,7 +40,7 @@ struct Planning {
         loop.cancel(timer);
         REQUIRE_FALSE(late);
     }
-    // What it answers, and what `plan` says at the moment of the question.
+    // Compares the planner's answer with that of `plan` at the time of the query.
     void plan_and_compare(const RunSubmitted& event) {
         const Plan expected = plan(cluster, now, event);
         std::optional<Result<Plan>> made;
@@ -86,7 +86,7 @@ TEST_CASE("what is decided while the cluster is copied, and later, is in the pla
     std::optional<Result<Plan>> made;
     std::optional<Plan> expected;
     int tasks = 0;
-    // Each task, while the copy is made of run after run: the one just copied or yet to be copied ends, another comes.
+    // Runs between the steps of the copy: a run that was just copied, or is next, ends, and a new one is submitted.
     const std::function<void()> go_on = [&] {
         story.tell(RunStopAsked{.run = RunId{static_cast<std::uint64_t>(3 + 2 * tasks)}, .by = "ana"});
         story.tell(submission({.name = "late" + std::to_string(tasks), .cpus = 1, .priority = 90}));
@@ -102,16 +102,16 @@ TEST_CASE("what is decided while the cluster is copied, and later, is in the pla
         story.loop.post(go_on);
     });
     story.run();
-    REQUIRE(tasks == 20);  // it was not handed over before
+    REQUIRE(tasks == 20);  // it was not started before
     REQUIRE((made.has_value() && made->ok()));
     CHECK((*made)->why.headline == expected->why.headline);
     CHECK((*made)->why.rules == expected->why.rules);
     CHECK((*made)->answer.seats == expected->answer.seats);
-    story.plan_and_compare(asked);  // by the same copy
+    story.plan_and_compare(asked);  // uses the same copy
     for (std::uint64_t run = 1; run < 30; ++run) story.tell(RunStopAsked{.run = RunId{run}, .by = "ana"});
     story.tell(node("n40", 8));
     story.plan_and_compare(asked);
-    RunSubmitted behind = asked;  // a predecessor that has ended is in no copy
+    RunSubmitted behind = asked;  // an ended predecessor is in no copy
     behind.spec.after = {{.run = RunId{3}, .what = AfterWhat::ended}};
     story.plan_and_compare(behind);
     story.plan_and_compare(asked);
@@ -145,7 +145,7 @@ TEST_CASE("a plan that is not made in time is answered all the same, once, with 
     PlannerLimits limits = by_one;
     limits.deadline_ms = 0;
     Planning story(limits);
-    story.fill(2'000);  // so many tasks of the loop until it is copied
+    story.fill(2'000);  // the number of tasks of the loop until it is copied
     int answers = 0;
     story.loop.post([&] {
         story.planner.plan(story.now, asked, [&](const Result<Plan>& answer) {

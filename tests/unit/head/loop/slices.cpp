@@ -1,5 +1,4 @@
-// What looks at many records does so in slices: other tasks run in between, and the answer is whole all the
-// same.
+// Work over many records runs in slices: other tasks run in between, and the answer is still complete.
 #include "daemon/head/loop/slices.hpp"
 
 #include <atomic>
@@ -39,7 +38,7 @@ TEST_CASE("work in slices lets in what came meanwhile, and takes each step once"
             loop.stop();
             return false;
         });
-        order.push_back(0);  // who began it goes on after the first slice
+        order.push_back(0);  // the caller continues after the first slice
     });
     loop.post([&] { order.push_back(-1); });
     loop.run();
@@ -135,13 +134,13 @@ TEST_CASE("a loop that is stuck does not say that it lives, and answers nobody; 
     std::atomic<bool> stuck = false;
     const auto live = [&] {
         ++lives;
-        stuck.wait(true);  // as a task without end would be
+        stuck.wait(true);  // acts like an endless task
     };
     HeadUnderTest head({.data_dir = folder.path, .alive = live, .alive_every_ms = 5});
     REQUIRE(eventually([&] { return lives > 3; }));
     stuck = true;
     const int before = lives;
-    REQUIRE(eventually([&] { return lives > before; }));  // up to 5 ms the loop goes on
+    REQUIRE(eventually([&] { return lives > before; }));  // for up to 5 ms the loop continues
     auto answer = std::async(std::launch::async, [&] { return head.call("GET", "/v1/status").status; });
     CHECK(answer.wait_for(std::chrono::milliseconds(300)) == std::future_status::timeout);
     CHECK(lives <= before + 2);

@@ -18,11 +18,11 @@ struct Ack {
 using Acks = std::vector<Ack>;
 using Texts = std::vector<std::string>;
 
-// An inbox that is joined to the event loop as in parts.cpp. No acknowledgement is ahead of the disk.
+// An inbox connected to the event loop as in parts.cpp. No acknowledgement is sent before the news is durable.
 struct InboxStory : test::HeadCore {
     NewsInbox inbox{events, view, reports, metrics};
     Acks acks;
-    int batches = 0;  // closed: on their way to the disk, or there
+    int batches = 0;  // number of closed batches: being written, or durable
 
     InboxStory() {
         EventLoop::Steps steps = no_steps();
@@ -192,7 +192,7 @@ TEST_CASE("a report goes to the metrics in the transaction of its number, and is
     story.events.settle();
     CHECK(story.on_disk("n1") == 3);
     const auto rows = story.journal->metrics(RunId{attempt.run}, 0, {}).rows;
-    REQUIRE(rows.size() == 1);  // the journal drops a second one of the same index
+    REQUIRE(rows.size() == 1);  // the journal drops a second one with the same index
     CHECK(rows[0].ranks_json == R"({"0":{"loss":1}})");
     CHECK(story.attempt(attempt).state == AttemptState::running);
 }

@@ -1,4 +1,4 @@
-// Effects of the core on their way to nodes: what goes out, when, to whom, and with whose secrets.
+// Effects of the core as orders to nodes: their content, time, receivers, and secrets.
 #include "daemon/head/sessions/order_sender.hpp"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* own_credentials = R"({"AWS_ACCESS_KEY_ID":"id","AWS_SECRET_ACCESS_KEY":"key"})";
 
-// A node's connection without a network: what the head sends is kept; what the node sends takes the way of a frame.
+// A node's connection without a network. It records the head's messages, and passes the node's messages as frames.
 class Connection {
   public:
     Connection(Sessions& sessions, const std::string& node) : node_(node), socket_(std::make_shared<Socket>()) {
@@ -157,7 +157,7 @@ TEST_CASE("an order for a node that is away is dropped, and said again when the 
     SenderStory story;
     story.connected("n1")->hang_up();
     const RunId run = story.submitted(stories::submission({.name = "job"}));
-    CHECK(story.attempt(run).workers.front().seat.node == NodeId{"n1"});  // its lease runs on
+    CHECK(story.attempt(run).workers.front().seat.node == NodeId{"n1"});  // its lease has not expired
     CHECK(story.sender.orders({story.prepare(run, "n1")}).empty());
     const auto back = story.connected("n1");
     const Prepares prepares = back->sent<protocol::Prepare>();
@@ -266,7 +266,7 @@ TEST_CASE("a stop of an attempt that the head has no record of goes by the agent
     SenderStory story;
     const protocol::AttemptRef held{.run = 9, .incarnation = 3, .number = 2};
     const auto node = story.connected("n1", {held});
-    const auto stops = node->sent<protocol::Stop>();  // the core gives up what it does not know
+    const auto stops = node->sent<protocol::Stop>();  // the core ends attempts that it has no record of
     REQUIRE(stops.size() == 1);
     CHECK(stops[0].attempt == held);
     CHECK(stops[0].end_as.empty());
@@ -295,7 +295,8 @@ TEST_CASE("the head writes the result of a run at cluster:// itself; another run
 TEST_CASE("a result whose run was removed before it is durable is not written") {
     SenderStory story;
     const auto node = story.connected("n1");
-    const RunId run = story.submitted(stories::submission({.name = "job", .cpus = 64}));  // has no room: stays queued
+    // It has no room and stays queued.
+    const RunId run = story.submitted(stories::submission({.name = "job", .cpus = 64}));
     story.happens(RunStopAsked{.run = run, .by = "ana", .wall_ms = 1});
     REQUIRE(terminal(story.run(run).state));
     const auto orders = story.sender.orders({WriteResult{.run = run, .node = {"n1"}}});

@@ -1,4 +1,4 @@
-// Runs are found by name and key without a look at every run; those that are gone are not found.
+// Finds runs by name and key without a search through every run. Removed runs are not found.
 #include "daemon/head/view/run_names.hpp"
 
 #include "tests/unit/catch.hpp"
@@ -23,7 +23,7 @@ TEST_CASE("runs of one name or one submission are found together, each once") {
     names.saw(run(1, "a", "first"));
     names.saw(run(2, "a", "second"));
     names.saw(run(3, "b", "second"));
-    names.saw(run(2, "a", "second"));  // it changed its state, not its name
+    names.saw(run(2, "a", "second"));  // its state changed, not its name
     CHECK(names.named("a") == std::set<RunId>{{1}, {2}});
     CHECK(names.submitted("second") == std::set<RunId>{{2}, {3}});
     CHECK(names.named("c").empty());

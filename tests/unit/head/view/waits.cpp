@@ -1,4 +1,4 @@
-// What heartbeats tell of waits, and what is kept of it.
+// The waits in heartbeats, and their stored sums.
 #include "daemon/head/view/waits.hpp"
 
 #include "tests/unit/catch.hpp"
@@ -43,7 +43,7 @@ struct WaitsStory {
         protocol::Heartbeat beat{.memory_used = 10LL << 30, .memory_total = 20LL << 30, .workers = {ranks[rank]}};
         waits.take(cluster, {"n" + std::to_string(rank)}, beat, now_ms);
     }
-    // Each second: `each` adds what a rank has waited in it, then its node tells.
+    // Each second, `each` adds the waits of a rank, then its node sends a heartbeat.
     void pass(int seconds, const auto& each) {
         for (int second = 0; second < seconds; ++second) {
             now_ms += 1'000;
@@ -70,7 +70,8 @@ TEST_CASE("the others wait for the slow rank, and that is the mean over all rank
     CHECK(facts.slow[0].node == "n2");
     CHECK(facts.others_wait > 0.29);
     CHECK(facts.others_wait < 0.31);
-    const std::int64_t lost = story.waits.of(attempt_1).straggler.ms;  // of 30 s: 300 ms each second for 3 of 4
+    // 3 of 4 ranks lose 300 ms in each of the 30 seconds.
+    const std::int64_t lost = story.waits.of(attempt_1).straggler.ms;
     CHECK(lost > 6'000);
     CHECK(lost < 7'000);
 }
@@ -80,7 +81,7 @@ TEST_CASE("ranks that wait alike have no straggler, nor one that was only heard 
     story.pass(30, [](protocol::WorkerHeartbeat& rank) { rank.barrier_wait_ms += 300; });
     CHECK(story.facts().slow.empty());
     CHECK(story.waits.of(attempt_1).straggler == Duration{0});
-    // A long wait of both has ended; the window's end finds the news of one alone.
+    // A long wait of both has ended. At the window's end only one rank has reported it.
     for (protocol::WorkerHeartbeat& rank : story.ranks) rank.barrier_wait_ms += 60'000, ++rank.barrier_waits;
     story.now_ms += 4'900;
     story.heartbeat(0);
@@ -174,7 +175,7 @@ TEST_CASE("a wait in a report counts while it lasts, and the missing ranks are n
     CHECK(report->lasts == Duration{45'000});
     CHECK(advice(story.facts()).front().text ==
           "ranks [1] have not come to report() for 45 s (rank 0 waits); see what they do: rtrain stack gpt --rank 1");
-    CHECK(story.waits.of(attempt_1).straggler.ms > 20'000);  // half of it: what rank 1 does cannot be told
+    CHECK(story.waits.of(attempt_1).straggler.ms > 20'000);  // half of it, since rank 1 has not reported
     story.ranks[0].report_wait_ms = 0;
     story.pass(1, [](protocol::WorkerHeartbeat&) {});
     CHECK_FALSE(story.facts().in_report);
