@@ -1,4 +1,4 @@
-"""What several of these tests start."""
+"""Fixtures that several system tests share."""
 
 import os
 import pathlib
@@ -13,7 +13,7 @@ from started import S3Server
 
 @pytest.fixture
 def s3(monkeypatch):
-    """An S3 server, and an environment in which it is the only one and its key the only credentials."""
+    """Starts an S3 server. The environment names it as the only endpoint and its key as the only credentials."""
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")

@@ -7,7 +7,7 @@ JOBS = pathlib.Path(__file__).resolve().parent / "jobs"
 
 
 def write_job(folder, name, entrypoint, workers=1, **fields):
-    """Writes a spec (JSON is YAML) and gives back its path."""
+    """Writes a spec (as JSON, which is YAML) and returns its path."""
     scaling = {"workers": workers, **fields.pop("scaling", {})}
     spec = {"version": 1, "name": name, "entrypoint": entrypoint, "scaling": scaling, **fields}
     path = pathlib.Path(folder) / f"{name}.yaml"
@@ -16,8 +16,9 @@ def write_job(folder, name, entrypoint, workers=1, **fields):
 
 
 def ranks_job(folder, name, steps, pause=0.0, workers=1, max_failures=0, before=None, **fields):
-    """jobs/ranks.py: every rank writes a file into each of `steps` checkpoints, `pause` seconds apart. `before`: a script of
-    bash that ends in `exec "$@"`."""
+    """Writes a job of jobs/ranks.py: every rank writes a file into each of `steps` checkpoints, `pause` seconds apart.
+    `before` is a bash script that ends in `exec "$@"`.
+    """
     entrypoint = ["python", str(JOBS / "ranks.py"), str(steps), str(pause)]
     if before:
         entrypoint = ["bash", "-c", before, "bash", *entrypoint]

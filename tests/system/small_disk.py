@@ -1,4 +1,4 @@
-"""A disk of a few megabytes, and what fills it. Needs root."""
+"""A disk of a few megabytes and functions that fill it. Needs root."""
 
 import contextlib
 import os
@@ -17,7 +17,7 @@ def small_disk(place, size):
 
 @contextlib.contextmanager
 def room_for(disk, size):
-    """No more than `size` bytes are free."""
+    """Leaves at most `size` bytes free on the disk until the block ends."""
     way = disk / "in-the-way"
     with open(way, "wb", buffering=0) as file:
         fill(file)
@@ -27,7 +27,7 @@ def room_for(disk, size):
 
 
 def fill(file):
-    """Writes until nothing more goes in, in ever smaller pieces."""
+    """Writes in ever smaller pieces until the disk is full."""
     size = 1 << 20
     while size:
         try:

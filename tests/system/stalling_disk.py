@@ -1,4 +1,4 @@
-"""A disk whose writes wait until it is let go: an ext4 in a file, frozen. Needs root and loop devices."""
+"""A disk whose writes block until it is released: a frozen ext4 in a file. Needs root and loop devices."""
 
 import contextlib
 import os
@@ -27,7 +27,7 @@ class StallingDisk:
 
 @contextlib.contextmanager
 def stalling_disk(place, megabytes=128):
-    """Mounted at `place`; goes on when the block ends. What waits for it ends before a daemon can be stopped."""
+    """Mounts the disk at `place` and releases its writes when the block ends, so that blocked daemons can be stopped."""
     place.mkdir()
     image = place.with_suffix(".image")
     with open(image, "wb") as file:

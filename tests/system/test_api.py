@@ -1,4 +1,4 @@
-"""What /openapi.json promises: a live head is asked every route, and each answer is held against its schema."""
+"""Tests /openapi.json: requests every route of a live head and validates each response against its schema."""
 
 import gzip
 import hashlib
@@ -13,11 +13,11 @@ from jobs_on_disk import ranks_job
 from local_cluster import LocalCluster
 
 SOCKETS_AND_TEXT = {("get", "/v1/agents"), ("get", "/metrics"), ("get", "/openapi.json")}
-ASKED_ELSEWHERE = {("post", "/v1/certificate"), ("post", "/v1/join")}  # with a signing request: see the unit tests
+ASKED_ELSEWHERE = {("post", "/v1/certificate"), ("post", "/v1/join")}  # need a signing request; the unit tests cover them
 
 
 class Api:
-    """Asks, and remembers which routes were; every JSON answer must be what the description says."""
+    """Sends requests and records their routes. Validates every JSON response against the description."""
 
     def __init__(self, cluster):
         self.port = cluster.port
@@ -68,13 +68,14 @@ class Api:
         if content == "text/event-stream":
             lines = [line[6:] for line in text.splitlines() if line.startswith(b'data: {"')]
         for line in lines if schema else []:
-            if content != "text/event-stream" or b'"state"' not in line:  # the end's own event holds the run
+            # The final event of the stream contains the run instead.
+            if content != "text/event-stream" or b'"state"' not in line:
                 self.validate(json.loads(line), schema)
         return json.loads(text) if content == "application/json" and text else text
 
 
 def check_page(api):
-    """The page's files. A head that was built without node has none but the one that says so."""
+    """Checks the page's files. A head that was built without node serves one file, which says so."""
     html = api.check("GET", "/", headers={"Accept-Encoding": "gzip"}, status=200)
     if not html.startswith(b"\x1f\x8b"):
         assert b"scripts/bootstrap page" in html
@@ -86,7 +87,7 @@ def check_page(api):
 
 
 def check_session(api):
-    """Signs in as a browser does, and out."""
+    """Signs in as a browser does, and signs out."""
     own = {"Content-Type": "application/json", "Origin": f"https://127.0.0.1:{api.port}", "Authorization": ""}
     csrf = api.check("POST", "/v1/session", {"token": api.token}, headers=own, status=201)["csrf"]
     cookie = api.headers["set-cookie"].split(";")[0]
@@ -148,7 +149,8 @@ def test_every_answer_of_a_live_head_is_as_described(cluster, tmp_path):
     assert api.check("GET", "/v1/status")["health"]["memory_bytes"] > 1 << 20
     (first, *_) = api.check("GET", "/v1/runs/good/checkpoints")["items"]  # a run with checkpoints
     verified = {"checkpoints": [{"directory": first["directory"], "faults": faults} for faults in (3, 2, 0)]}
-    assert api.check("POST", "/v1/runs/good/checkpoints/verified", verified)["recorded"] == 1  # the last one
+    # The last entry of a directory counts.
+    assert api.check("POST", "/v1/runs/good/checkpoints/verified", verified)["recorded"] == 1
     assert api.check("GET", "/v1/runs/good/checkpoints")["items"][0]["faults"] == 0
     assert api.check("GET", "/v1/queue")["items"], "a waiting run was meant"
     assert api.check("GET", "/v1/demand")["items"][0]["workers"] == 9

@@ -1,4 +1,4 @@
-"""What agents do around an attempt: its rendezvous port, hangs, isolation, its logs' limit, its scratch, how it ended."""
+"""Tests what agents do around an attempt: rendezvous port, hangs, isolation, log limit, scratch directory, exit status."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from local_cluster import LocalCluster, alive, wait_for
 
 
 class WithQuota(LocalCluster):
-    """Its agents know a quota of their scratch directories."""
+    """A cluster whose agents have a quota for scratch directories."""
 
     def command(self, name, *arguments):
         quota = ["--scratch-quota", "1Mi"] if arguments[:2] == ("node", "join") else []
@@ -98,7 +98,7 @@ def test_stack_says_which_ranks_do_not_answer_and_keeps_to_one_document(cluster,
     cluster.rtrain("submit", write_job(tmp_path, "held", ["python", str(JOBS / "holds.py")], workers=2))
     for rank in (0, 1):
         wait_for(f"rank {rank}", lambda at=rank: "in" in cluster.rtrain("logs", "held", "--rank", at).split())
-    whole = cluster.json("stack", "held")  # a held lock is no obstacle
+    whole = cluster.json("stack", "held")  # works although rank 0 holds the GIL
     assert whole["silent"] == [] and whole["away"] == [], whole
     assert {line["rank"] for line in whole["items"] if "(most recent call first)" in line["line"]} == {0, 1}
     assert any("in held_in_c" in line["line"] for line in whole["items"] if line["rank"] == 0)
@@ -140,7 +140,7 @@ def test_a_log_longer_than_its_limit_keeps_its_first_and_newest_lines_and_says_s
     kept = wait_for("the log", lambda: list(tmp_path.glob("flood/logs/attempt-000001/rank-00000.out")))[0].read_text()
     assert kept.startswith("1\n2\n3\n") and kept.endswith("999999\n1000000\n") and len(kept) < (64 << 10) + 200
     assert "bytes of this log are missing here" in kept
-    shown = cluster.rtrain("logs", "flood").splitlines()  # the head may have got more than its node keeps
+    shown = cluster.rtrain("logs", "flood").splitlines()  # the head may have received more than its node keeps
     assert shown[0] == "1" and shown[-1] == "1000000"
 
 

@@ -1,4 +1,4 @@
-"""rtrain audit and audit verify, from the head and from its data directory; doctor's word on tokens that expire."""
+"""Tests `rtrain audit` and `audit verify`, against the head and its data directory, and doctor's check of expiring tokens."""
 
 import re
 import shlex
@@ -13,7 +13,7 @@ DAY_MS = 86_400_000
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    place = tmp_path_factory.mktemp("audit") / "odd plätze"  # of the program: jobs name it in their shell commands
+    place = tmp_path_factory.mktemp("audit") / "odd plätze"  # the program's path has spaces, as jobs use it in shell commands
     made = LocalCluster(place / "a cluster", nodes=1, resources="CPU=4", program=program_in(place / "a program"))
     yield made
     made.stop()

@@ -1,4 +1,4 @@
-"""Names that a program gives to checkpoints, where the claims of names lie in a bucket or on the head."""
+"""Tests names that a program gives to checkpoints, with the claims of names stored in a bucket or on the head."""
 
 import concurrent.futures
 import http.client
@@ -20,7 +20,7 @@ class InABucket:
         self.endpoint = server.environment["AWS_ENDPOINT_URL"]
 
     def create(self, cluster, path, body):
-        """Whether the object was made; False: there was one."""
+        """Returns true if the object was created; false if it existed."""
         s3 = boto3.session.Session().client("s3", endpoint_url=self.endpoint, region_name="us-east-1")
         try:
             s3.put_object(Bucket="runs", Key=f"named/{path}", Body=body, IfNoneMatch="*")
@@ -56,7 +56,7 @@ def cluster(storage, tmp_path):
 
 
 def submit(cluster, tmp_path, storage, *flags):
-    """On two nodes: its ranks begin once the gate is there."""
+    """Submits a run on two nodes whose ranks start once the file `gate` exists."""
     wait = f'until [ -e {tmp_path}/gate ]; do sleep 0.05; done; exec "$@"'
     entrypoint = ["bash", "-c", wait, "bash", "python", str(JOBS / "wished_name.py")]
     failure = {"max_failures": 1, "backoff": "100ms..1s"}
@@ -84,7 +84,7 @@ def test_a_name_is_exact_while_free_and_has_the_attempts_number_afterwards(clust
     ended_well(cluster)
     assert directories(cluster) == ["best", "best-2-a001", "best-a002", "best-a003"]
     cluster.rtrain("checkpoints", "verify", "named@best")
-    assert not storage.create(cluster, "named/names/best", b"{}")  # the claim is there
+    assert not storage.create(cluster, "named/names/best", b"{}")  # the claim exists
 
 
 def test_of_several_that_race_for_a_name_one_has_it_and_the_run_numbers_its_own(cluster, tmp_path, storage):
@@ -100,7 +100,7 @@ def test_of_several_that_race_for_a_name_one_has_it_and_the_run_numbers_its_own(
 
 
 def test_a_name_that_holds_deeper_claims_is_given_to_nobody(cluster, tmp_path, storage):
-    """As in a run that was copied there, whose loop had put a checkpoint into best/3."""
+    """Simulates a run that was copied there, and whose loop had put a checkpoint into best/3."""
     submit(cluster, tmp_path, storage)
     cluster.wait_state("named", "RUNNING", "FAILED")
     assert storage.create(cluster, "named/names/best/3", json.dumps({"schema_version": 1, "attempt": 9, "report": 1}).encode())

@@ -1,4 +1,4 @@
-"""The wall clock jumps under a head, an agent and their workers: only the clock that never goes back decides anything."""
+"""Tests jumps of the wall clock under a head, an agent and their workers: all decisions use the monotonic clock."""
 
 import pathlib
 import shutil
@@ -14,7 +14,7 @@ HALF_A_DAY = 12 * 3600
 
 @pytest.fixture
 def clock(tmp_path, monkeypatch):
-    """A file that says by how many seconds the wall clock of what is started from here is off."""
+    """Returns a file with the offset, in seconds, of the wall clock of all processes that the test starts."""
     library = tmp_path / "shifted_clock.so"
     subprocess.run([shutil.which("cc") or "cc", "-O1", "-shared", "-fPIC", "-o", library, SHIM], check=True)
     file = tmp_path / "offset"
@@ -33,7 +33,7 @@ def test_leases_and_runs_outlive_jumps_of_the_wall_clock(clock, tmp_path):
             clock.write_text(str(offset))
             wait_for("reports after the jump", lambda before=before: reported(cluster) > before + 5)
             assert [node["state"] for node in cluster.json("nodes")["items"]] == ["READY", "READY"]
-        cluster.kill("head")  # the next one starts with a wall clock that is behind what is in its records
+        cluster.kill("head")  # the next head's wall clock is behind the times in its records
         cluster.restart("head")
         cluster.wait_state("jumps", "SUCCEEDED", "FAILED")
         facts = cluster.json("describe", "jumps")
@@ -58,7 +58,7 @@ def test_a_node_that_fell_silent_before_a_jump_is_lost_in_its_time(clock, tmp_pa
     cluster = Impatient(tmp_path / "cluster", nodes=2, resources="CPU=1")
     try:
         cluster.kill("node-2")
-        clock.write_text(str(offset))  # no heartbeat comes behind the jump
+        clock.write_text(str(offset))  # no heartbeat arrives after the jump
         wait_for("the node to be lost", lambda: states(cluster) == {"node-1": "READY", "node-2": "LOST"}, seconds=120)
         cluster.restart("node-2")
         wait_for("it to be back", lambda: states(cluster) == {"node-1": "READY", "node-2": "READY"}, seconds=120)

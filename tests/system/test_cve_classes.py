@@ -1,5 +1,7 @@
-"""A test for each class of vulnerability that systems of this kind had: jobs without a login (CVE-2023-48022), requests sent on behalf of others
-(SSRF), DNS rebinding, path traversal, pickle from the network. tests/python/test_pickle_from_strangers.py has the last one for remote calls."""
+"""Tests each class of vulnerability that comparable systems had: jobs without a login (CVE-2023-48022), requests on behalf
+of others (SSRF), DNS rebinding, path traversal, pickle from the network. tests/python/test_pickle_from_strangers.py covers
+pickle in remote calls.
+"""
 
 import json
 import os
@@ -30,7 +32,7 @@ def cluster(tmp_path_factory):
 
 
 def exchange(port, head, body=b"", tls=True):
-    """What is answered to these very bytes: (status, everything); (0, ...) when nothing is."""
+    """Sends these bytes; returns (status, complete response), or (0, ...) if there is no response."""
     received = b""
     with socket.create_connection(("127.0.0.1", port), timeout=20) as plain:
         try:
@@ -85,14 +87,14 @@ def test_a_job_is_not_submitted_without_a_token(cluster, tmp_path, shown):
 
 
 def test_a_job_is_not_submitted_without_tls(cluster):
-    """Also not with a good token: it would have been sent for everybody to read."""
+    """Sends a valid token, which is refused too, since anybody can read it on the network."""
     head = f"POST /v1/runs HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\nConnection: close\r\nAuthorization: Bearer {cluster.admin}"
     assert exchange(cluster.port, head, b"{}", tls=False)[0] in (0, 400)
 
 
 # ---- requests on behalf of others -------------------------------------------------------------------------------------------
 class Canary:
-    """A port that nobody should dial."""
+    """A port that no daemon may connect to."""
 
     def __enter__(self):
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -157,7 +159,9 @@ def test_the_head_asks_nobody_on_behalf_of_a_caller(cluster):
 
 # ---- DNS rebinding ----------------------------------------------------------------------------------------------------------
 def test_a_page_whose_name_was_bound_to_this_address_gets_nothing(cluster):
-    """A browser sends what belongs to a name by itself: cookies. A token is nothing of the kind, and no other site may read an answer."""
+    """Sends the token as a cookie, which a browser attaches by itself. It is not accepted, and no other site may read a
+    response.
+    """
     rebound = {"Host": "attacker.example", "Origin": "https://attacker.example", "Referer": "https://attacker.example/",
                "Cookie": f"token={cluster.admin}; Authorization=Bearer {cluster.admin}"}  # fmt: skip
     asked = 0
@@ -179,7 +183,7 @@ CLIMBS = ["../", "..%2f", "%2e%2e/", "%2e%2e%2f", "..%5c", "....//", "..%00/", "
 
 
 def secret_files(cluster):
-    """Files of the head that nobody is given, relative to its data directory: where private keys are."""
+    """Returns files of the head with private keys, relative to its data directory. No route may serve them."""
     data = cluster.folder / "head"
     key_files = [
         str(file.relative_to(data)) for file in data.rglob("*") if file.is_file() and b"PRIVATE KEY" in file.read_bytes()
@@ -206,7 +210,7 @@ def test_no_path_leads_out_of_what_a_route_serves(cluster, role):
                     for suffix in ("", "?list=1"):
                         status, answer = call(cluster.port, "GET", base + climb * depth + file + suffix, **bearer(token))
                         assert b"PRIVATE KEY" not in answer and b"root:x:" not in answer, base + climb
-                        # "..\" and "..;" are names like others here: of nothing, so a listing of them is empty
+                        # "..\" and "..;" are ordinary names here: nothing has them, so a listing of them is empty
                         assert status >= 400 or b'"items":[],' in answer, (base + climb * depth + file, answer[:300])
                         asked += 1
         for base in ("/v1/runs/mine/files/", "/v1/storage/"):
@@ -246,7 +250,7 @@ class Harm:
 
 
 def test_no_daemon_unpickles_what_it_is_sent(cluster, tmp_path):
-    """Head, agent's port for its peers, agent's socket for workers."""
+    """Sends a pickle to the head, to the agent's port for peers, and to the agent's socket for workers."""
     content = pickle.dumps(Harm(tmp_path / "ran"))
     listening = {cluster.port}
     for line in [*kernel_table("tcp"), *kernel_table("tcp6")]:
@@ -273,7 +277,7 @@ def kernel_table(name):
 
 
 def inodes_of(cluster):
-    """The sockets that the cluster's daemons have open."""
+    """Returns the inodes of all sockets that the cluster's daemons have open."""
     inodes = set()
     for daemon in cluster.daemons.values():
         folder = f"/proc/{daemon.pid}/fd"

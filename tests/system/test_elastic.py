@@ -1,4 +1,4 @@
-"""Runs that change their size, drains, predecessors and arrays against a real head and real agents."""
+"""Tests runs that change their size, drains, predecessors and arrays against a real head and real agents."""
 
 import json
 
@@ -53,7 +53,7 @@ def test_an_elastic_run_shrinks_with_a_lost_node_and_grows_with_a_new_one(cluste
     wait_running_with(cluster, "llama", 1)
     facts = cluster.json("describe", "llama")
     assert facts["failures"] == 0
-    assert facts["attempt_list"][1]["from"] >= before  # nothing committed was lost
+    assert facts["attempt_list"][1]["from"] >= before  # no committed checkpoint was lost
     cluster.join("node-3", "CPU=1")
     wait_running_with(cluster, "llama", 2)
     grown = attempts(cluster, "llama")[-1]

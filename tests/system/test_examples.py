@@ -1,5 +1,6 @@
-"""The Python examples as people run them: a script on its own, against a real cluster, or where there is none. The nodes join with
---warm, which makes the test a quarter shorter: later workers of the same environment are forked, as its last test sees."""
+"""Tests the Python examples as users run them: as a script, against a real cluster or without one. The nodes join with
+--warm, which makes the test a quarter shorter: later workers of the same environment are forked, as the last test checks.
+"""
 
 import json
 import os
@@ -20,7 +21,7 @@ def cluster(tmp_path_factory):
 
 
 def run(script, *options, env, program=(sys.executable,)):
-    """The last lines that the example printed."""
+    """Runs the example; returns the end of its output."""
     paths = {"PYTHONPATH": str(ROOT / "runtime" / "python"), "OMP_NUM_THREADS": "1"}
     command = [*program, str(EXAMPLES / script), *map(str, options)]
     done = subprocess.run(command, env={**env, **paths}, capture_output=True, text=True, timeout=280)
@@ -42,7 +43,7 @@ def test_the_quick_start_fits_a_line_on_two_workers(cluster):
 def test_part_2_reads_each_row_of_the_parquet_files_on_one_worker(cluster, tmp_path, reader):
     options = ("--width", 8, "--epochs", 1, "--storage", tmp_path, "--data", tmp_path / "digits", "--reader", reader)
     printed = run("tutorial/part2_parquet.py", *options, env=cluster.env)
-    assert "from 718 rows on each worker" in printed, printed  # 1,437 rows: the last is nobody's
+    assert "from 718 rows on each worker" in printed, printed  # the last one of 1,437 rows is left out
 
 
 def test_part_3_recovers_is_taken_up_again_and_answers_from_an_actor(cluster, tmp_path):
@@ -80,7 +81,7 @@ def test_a_sweep_finds_a_learning_rate_and_ends_bad_trials_early(cluster, tmp_pa
 
 
 def test_a_language_model_is_sharded_and_goes_on_where_a_worker_died(cluster, tmp_path):
-    """The commands of its README, one after the other: the second has nothing of the first, the last goes on with the second."""
+    """Runs the commands of the example's README in order. The second one starts a new run, which the last one resumes."""
     if not hasattr(pytest.importorskip("torch").cpu.Stream, "record_event"):
         pytest.skip("this PyTorch shards on GPUs only")
     options = ("--save-every", 20, "--data", tmp_path / "bytes", "--storage", tmp_path)
@@ -88,12 +89,13 @@ def test_a_language_model_is_sharded_and_goes_on_where_a_worker_died(cluster, tm
     assert "after 20 steps, in attempt 1" in first, first
     printed = run("llm/train.py", "--steps", 60, "--fail-at", 30, "--name", "llm", *options, env=cluster.env)
     assert "goes on after step 20" in printed and "after 60 steps, in attempt 2" in printed, printed
-    assert float(printed.split("loss ")[-1].split()[0]) < 4.0, printed  # of bytes at random: 5.5
+    assert float(printed.split("loss ")[-1].split()[0]) < 4.0, printed  # random bytes would give 5.5
     saved = max((tmp_path / "llm").glob("checkpoint_*"))
-    assert len(list(saved.glob("*.distcp"))) == 2, list(saved.iterdir())  # both ranks' shards
+    assert len(list(saved.glob("*.distcp"))) == 2, list(saved.iterdir())  # one shard of each rank
     more = run("llm/train.py", "--steps", 80, "--name", "llm", *options, env=cluster.env)
     assert "goes on after step 60" in more and "after 80 steps" in more, more
-    assert len(list((tmp_path / "bytes").iterdir())) == 1, list((tmp_path / "bytes").iterdir())  # nothing was left beside the data
+    # No temporary files remain beside the data.
+    assert len(list((tmp_path / "bytes").iterdir())) == 1, list((tmp_path / "bytes").iterdir())
 
 
 def test_the_readme_says_how_many_weights_the_model_has():

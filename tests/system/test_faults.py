@@ -1,4 +1,6 @@
-"""Faults injected into real daemons and workers: kill -9, full disks, floods, wrong secrets. Nothing accepted is lost."""
+"""Injects faults into real daemons and workers: kill -9, full disks, floods, wrong secrets. Tests that nothing accepted is
+lost.
+"""
 
 import json
 import os
@@ -150,7 +152,7 @@ def wait_for_log(cluster, node, text):
 
 
 def without_its_logs(cluster, tmp_path, name):
-    """A run that has ended, whose storage did not take its logs; on which node they are."""
+    """Ends a run whose storage did not accept its logs; returns the node that has them."""
     own = 'mkdir -p "$RTRAIN_SCRATCH_DIR/.rtrain-logs" && echo mine > "$RTRAIN_SCRATCH_DIR/.rtrain-logs/rank-00000-own.txt"'
     job = ranks_job(tmp_path, name, 5, 0.1, storage_path=str(tmp_path / "runs"), before=f'{own}; exec "$@"')
     (tmp_path / "runs" / "other").mkdir(parents=True)
@@ -206,7 +208,7 @@ def test_an_attempt_whose_removal_was_cut_short_goes_at_the_next_start(cluster, 
 @pytest.mark.parametrize("noted", [True, False])
 @pytest.mark.parametrize("wrong", ["a file", "not mounted"])
 def test_logs_stay_while_their_storage_is_not_what_it_should_be_at_the_start_of_an_agent(cluster, tmp_path, wrong, noted):
-    """Not noted: the agent is killed before it notes that no process of the attempt is left."""
+    """Without `noted`, the agent is killed before it records that no process of the attempt is left."""
     node = without_its_logs(cluster, tmp_path, "kept")
     runs, aside = tmp_path / "runs", tmp_path / "aside"
     attempts = cluster.folder / node / "attempts"
@@ -379,14 +381,14 @@ def test_a_full_disk_is_named_training_goes_on_and_the_next_checkpoint_succeeds(
 
 
 def scraped(cluster):
-    """What Prometheus would be told."""
+    """Returns the lines of the metrics that Prometheus would read."""
     token = re.search(r"rtu1\.[\w.]+", (cluster.folder / "config.yaml").read_text())[0]
     return cluster.fetched("/metrics", token).splitlines()
 
 
 @pytest.mark.parametrize("has_pid_file", [True, False])
 def test_a_second_head_on_one_data_directory_refuses(cluster, has_pid_file):
-    if not has_pid_file:  # by its pid file; the lock is the head's own
+    if not has_pid_file:  # the second head then finds the lock instead of the pid file
         (cluster.folder / "head" / "head.pid").unlink()
     command = [RTRAIN, "head", "start", "--port", str(free_port()), "--data", str(cluster.folder / "head")]
     done = subprocess.run(command, env=cluster.env, capture_output=True, text=True, timeout=30)
@@ -418,7 +420,7 @@ def test_a_head_whose_disk_is_full_takes_no_change_answers_questions_and_goes_on
     with small_disk(tmp_path / "small", "16m") as small:
         cluster = LocalCluster(small / "cluster", nodes=0)
         try:
-            agent = tmp_path / "node-1"  # its disk is another one
+            agent = tmp_path / "node-1"  # the agent's data are on another disk
             cluster.folder, place = tmp_path, cluster.folder
             cluster.join("node-1", "CPU=1")
             cluster.folder = place
@@ -431,12 +433,12 @@ def test_a_head_whose_disk_is_full_takes_no_change_answers_questions_and_goes_on
             with open(small / "in-the-way", "wb", buffering=0) as file:
                 fill(file)
 
-            def refused_submit():  # what the pages in hand still take is accepted
+            def refused_submit():  # a submit may succeed while allocated database pages have room
                 done = cluster.run("submit", spec, "--new")
                 return done if done.returncode != 0 else None
 
             where = str(place / "head")
-            for _ in range(2):  # what found the disk full, and what came later
+            for _ in range(2):  # the submit that finds the disk full, and a later one
                 done = wait_for("a submit to be refused", refused_submit)
                 assert where in done.stderr and "full" in done.stderr, done.stderr
                 assert f"make room on the disk of {where}" in done.stderr, done.stderr
@@ -444,7 +446,8 @@ def test_a_head_whose_disk_is_full_takes_no_change_answers_questions_and_goes_on
             assert cluster.run("runs", "--all").returncode == 0
             assert where in (place / "head.log").read_text()
             (small / "in-the-way").unlink()
-            (runs := tmp_path / "runs").mkdir()  # the small disk is below what the head keeps in reserve
+            # Storage outside the small disk, which has less room than the head keeps in reserve.
+            (runs := tmp_path / "runs").mkdir()
             after = write_job(tmp_path, "after", ["true"], storage_path=str(runs))
             wait_for("a submit to be taken", lambda: cluster.run("submit", after).returncode == 0, seconds=20)
             cluster.wait_state("after", "SUCCEEDED")

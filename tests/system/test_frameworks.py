@@ -1,4 +1,4 @@
-"""Real trainings of Transformers, Lightning and XGBoost, two workers each, on a real cluster: reports, files, resuming."""
+"""Tests real trainings with Transformers, Lightning and XGBoost on a cluster, two workers each: reports, files, resuming."""
 
 import json
 import pathlib
@@ -18,7 +18,9 @@ def cluster(tmp_path_factory):
 
 
 def trained(cluster, folder, example, *options, env, step="step", **fields):
-    """Runs an example with two workers, its storage in `folder`; gives its checkpoints with their manifests, by step."""
+    """Runs an example with two workers and its storage in `folder`. Returns its checkpoints with their manifests, ordered by
+    step.
+    """
     path = write_job(
         folder, example, ["python", "train.py"], 2, working_dir=str(ROOT / "examples" / example),
         storage_path=str(folder / "storage"), env={**env, "OMP_NUM_THREADS": "1"}, **fields,
@@ -39,7 +41,7 @@ def files(checkpoint):
 
 
 def driven(cluster, folder, epochs):
-    """Runs the Transformers example, which is a driver; what it printed, and its run's checkpoints."""
+    """Runs the Transformers example, which is a driver. Returns its output and its run's checkpoints."""
     command = [sys.executable, str(ROOT / "examples/transformers/train.py"), "--epochs", str(epochs), "--storage", str(folder)]
     done = subprocess.run(command, env={**cluster.env, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
@@ -54,13 +56,13 @@ def test_a_transformers_trainer_reports_each_save_with_every_ranks_files_and_res
     assert {f"checkpoint/{name}" for name in names} <= files(checkpoints[-1][0])
     printed, checkpoints = driven(cluster, tmp_path, 3)
     assert "after epoch 3" in printed
-    assert [manifest["metrics"]["epoch"] for _, manifest in checkpoints] == [1, 2, 3]  # only the third was trained
+    assert [manifest["metrics"]["epoch"] for _, manifest in checkpoints] == [1, 2, 3]  # the second call trained only epoch 3
 
 
 def test_lightning_reports_each_epoch_divides_the_data_and_resumes(cluster, tmp_path):
     checkpoints = trained(cluster, tmp_path, "lightning", env={"EPOCHS": "2"})
     assert [manifest["metrics"]["epoch"] for _, manifest in checkpoints] == [0, 1]
-    assert checkpoints[0][1]["metrics"]["step"] == 23  # 1,438 digits, two ranks, batches of 32
+    assert checkpoints[0][1]["metrics"]["step"] == 23  # 1,438 digits on two ranks in batches of 32
     assert files(checkpoints[-1][0]) == {"checkpoint.ckpt", ".manifest.json"}
     again = trained(cluster, tmp_path, "lightning", "--resume", env={"EPOCHS": "3"})
     assert [manifest["metrics"]["step"] for _, manifest in again] == [23, 46, 69]

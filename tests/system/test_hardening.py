@@ -1,4 +1,4 @@
-"""How the binary and the workers' library are built: what the loader and the processor enforce is read from the files."""
+"""Tests how the binary and the workers' library are built. Reads from the files what the loader and the processor enforce."""
 
 import json
 import os
@@ -13,7 +13,8 @@ from local_cluster import RTRAIN
 
 BUILD = pathlib.Path(RTRAIN).parent
 LIBRARY = pathlib.Path(os.environ.get("RTRAIN_TEST_WORKER_LIB", BUILD / "librtrain_worker.so"))
-PARTS = ("base", "scheduler", "storage", "runtime/CMakeFiles", "runtime/worker", "daemon", "cmd")  # what the two are linked from
+# Folders of the sources that the two files are linked from.
+PARTS = ("base", "scheduler", "storage", "runtime/CMakeFiles", "runtime/worker", "daemon", "cmd")
 FOLDERS = {part.split("/")[0] for part in PARTS}
 each = pytest.mark.parametrize("file", [pathlib.Path(RTRAIN), LIBRARY], ids=["binary", "library"])
 
@@ -24,7 +25,7 @@ def readelf(*arguments):
 
 
 def segments(file):
-    """[(type, flags)] of the program headers."""
+    """Returns [(type, flags)] of the program headers."""
     return re.findall(r"^  ([A-Z_]+) .* ([R ][W ][E ]) 0x[0-9a-f]+$", readelf("-l", file), re.M)
 
 
@@ -58,7 +59,7 @@ def test_stacks_are_guarded_and_copies_are_bounded(file):
 
 
 def flags_of_our_objects():
-    """The compilers' commands for what the two are linked from, less what names one file."""
+    """Returns the distinct sets of compiler flags of our objects."""
     commands = json.loads((BUILD / "compile_commands.json").read_text())
     flags = set()
     for one in commands:
@@ -70,7 +71,9 @@ def flags_of_our_objects():
 
 
 def test_every_object_of_ours_is_compiled_with_what_bounds_copies_best():
-    """Level 3 bounds what the compiler can compute as well, not constants alone. The C library says which one is in force."""
+    """Requires fortify level 3, which also bounds sizes that are computed at run time. The C library may lower the requested
+    level, so its macro is read.
+    """
     flag_sets = flags_of_our_objects()
     assert len(flag_sets) > 2
     for compiler, *flags in flag_sets:
@@ -96,9 +99,9 @@ def test_notes_of_files_are_told_apart_where_a_path_has_a_space(tmp_path):
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="CET is of x86")
 def test_every_object_of_ours_is_made_for_indirect_branch_tracking_and_shadow_stacks():
-    """The linked file has no such mark, since Debian's static archives lack it. Each object that we compile has it."""
+    """Checks each object that we compile. The linked file itself has no such mark, since Debian's static archives lack it."""
     objects = [file for part in PARTS for file in (BUILD / part).rglob("*.o")]
-    assert len(objects) > 50  # of a dozen files each
+    assert len(objects) > 50  # a smaller number would mean that the search missed objects
     notes = notes_of(objects)
     assert [str(file) for file in objects if "IBT, SHSTK" not in notes.get(str(file), "")] == []
     text = subprocess.run(["objdump", "-d", "--disassemble=main", RTRAIN], check=True, capture_output=True, text=True).stdout

@@ -1,4 +1,4 @@
-"""Starts of a head that cannot be: what stands in the way is named, nothing is harmed, and the next start is whole."""
+"""Tests starts of a head that must fail: the error names the cause, no data are harmed, and the next start succeeds."""
 
 import json
 import os
@@ -21,7 +21,7 @@ def small(tmp_path):
 
 
 class LoneHead:
-    """Ends with its `with`, however that is left."""
+    """A head without a cluster. It is stopped at the end of its `with` block."""
 
     def __init__(self, folder, data):
         folder.mkdir()
@@ -49,7 +49,9 @@ class LoneHead:
 
 
 def refused_as_full(done, below):
-    """The file, the cause, the next step; and never the advice to put a backup in the place of what is sound."""
+    """Checks that the error names the file, the cause and the next step, and does not advise to restore a backup over valid
+    data.
+    """
     assert done.returncode == 10, done.stdout + done.stderr
     printed = done.stderr.split("next:")
     assert str(below) in printed[0] and ("full" in printed[0] or "No space left" in printed[0]), done.stderr
@@ -77,7 +79,7 @@ def test_a_head_that_finds_its_disk_full_without_a_reserve_harms_nothing_and_sta
             for how in ((), ("--detach",)):
                 command = ["head", "start", *how, "--port", cluster.port, "--data", data]
                 assert refused_as_full(cluster.run(*command), data)
-            verified = cluster.run("head", "verify", "--data", data)  # it, too, may need a file beside the database
+            verified = cluster.run("head", "verify", "--data", data)  # verify may need a file beside the database, too
             assert verified.returncode == 0 or refused_as_full(verified, data)
         assert cluster.run("head", "verify", "--data", data).returncode == 0
         cluster.restart("head")
@@ -100,7 +102,7 @@ def test_a_first_start_that_runs_out_of_room_anywhere_is_begun_anew_by_the_next(
                 assert done.returncode == 0 or refused_as_full(done, head.data)
             if done.returncode != 0:
                 assert (again := head.start()).returncode == 0, again.stderr
-            assert (status := head.run("status")).returncode == 0, status.stderr  # somebody has its admin token
+            assert (status := head.run("status")).returncode == 0, status.stderr  # the context has the admin token
             head.stop()
             head.sound()
     assert 4 <= refused < len(places)
@@ -121,7 +123,7 @@ def test_a_first_start_on_a_busy_port_locks_nobody_out(tmp_path):
 def test_an_admin_token_that_nobody_could_keep_is_made_anew_until_it_was_used(tmp_path):
     with LoneHead(tmp_path / "home", tmp_path / "head") as head:
         config = pathlib.Path(head.env["RTRAIN_CONFIG"])
-        config.mkdir()  # where the context is to be kept
+        config.mkdir()  # blocks the path of the context file
         announced = head.start()
         assert (
             announced.returncode == 0 and "the context was not kept" in announced.stderr and "start it again" in announced.stderr
@@ -131,14 +133,14 @@ def test_an_admin_token_that_nobody_could_keep_is_made_anew_until_it_was_used(tm
         assert head.start().returncode == 0
         first = config.read_text()
         head.stop()
-        assert head.start().returncode == 0  # nobody has used it
+        assert head.start().returncode == 0  # makes a new token, as the first one was not used
         second = config.read_text()
         assert second != first and second.count("token:") == first.count("token:")
         assert head.run("status").returncode == 0
         head.stop()
         config.unlink()
         assert head.start().returncode == 0
-        assert head.run("status").returncode != 0  # it is somebody's now, who has it
+        assert head.run("status").returncode != 0  # the token was used, so the head makes no new one
         config.write_text(second)
         assert head.run("status").returncode == 0
         assert [token["role"] for token in json.loads(head.run("token", "list", "-o", "json").stdout)["items"]].count(
@@ -149,7 +151,7 @@ def test_an_admin_token_that_nobody_could_keep_is_made_anew_until_it_was_used(tm
 
 def test_the_first_starts_print_a_join_token_and_later_ones_say_who_makes_one(tmp_path):
     with LoneHead(tmp_path / "home", tmp_path / "data") as head:
-        assert " --token rtn1." in head.start().stdout  # and puts the admin's token into the context
+        assert " --token rtn1." in head.start().stdout  # the admin's token is in the context
         made = head.run("token", "create", "--role", "user", "--user", "ana", "-o", "json")
         assert made.returncode == 0, made.stderr
         head.stop()

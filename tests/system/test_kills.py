@@ -1,4 +1,4 @@
-"""Everything that takes part is killed, in orders that a seed chooses. One run ends well, and nobody is left over."""
+"""Kills all participants in orders drawn from a seed. Tests that a run succeeds and that no process is left over."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from local_cluster import LocalCluster, wait_for
 
 STEPS = 40
 ROUNDS = 3
-AHEAD = 32  # reports that ranks may pass before their agent has heard of them, and some
+AHEAD = 32  # upper limit of the reports that a rank writes before its agent has received them
 DAEMONS = ("head", "node-1", "node-2")
 
 
@@ -78,7 +78,8 @@ def test_no_report_is_lost_with_an_agent_while_the_ranks_go_on(tmp_path):
         seen = {row["index"]: row["metrics"] for row in rows}
         assert list(seen) == list(range(1, count + 1))
         assert all(ranks[str(rank)]["number"] == index for index, ranks in seen.items() for rank in range(3))
-        assert len(rows) - count <= 3 * AHEAD  # what an agent had written and not heard is written by the next one, too
+        # The next agent writes reports again that the killed one wrote without a confirmation.
+        assert len(rows) - count <= 3 * AHEAD
     finally:
         cluster.stop()
 
@@ -102,7 +103,7 @@ def processes_of(cluster, run, attempt):
 
 
 def ranks_agree(cluster, run, storage):
-    """Every file of a checkpoint is of the same step."""
+    """Checks that all files of a checkpoint are of the same step."""
     for one in cluster.json("checkpoints", "list", run)["items"]:
         folder = storage / run / one["directory"]
         texts = {path.name: path.read_text() for path in folder.glob("rank-*.txt")}
@@ -119,7 +120,7 @@ def training(cluster):
 
 
 def strike(cluster, dice):
-    """Kills two to five of worker, shim, head and agents, with pauses of up to half a second, and starts the daemons again."""
+    """Kills two to five processes among workers, shims, head and agents, with pauses up to 0.5 s. Restarts the daemons."""
     order = dice.sample([*DAEMONS, "worker", "shim"], dice.randint(2, 5))
     print("killing", *order)
     workers = cluster.json("describe", "chaos")["attempt_list"][-1]["workers"]
@@ -138,7 +139,7 @@ def strike(cluster, dice):
 
 
 def pause(dice):
-    """The order of the faults is what is tested, and their distance: this waits for nothing."""
+    """Waits a random time between two faults, as their order and distance are tested."""
     threading.Event().wait(dice.choice([0, 0, 0.02, 0.1, 0.5]))
 
 
@@ -149,7 +150,9 @@ def arguments_of(cluster, name):
 
 
 def kill_below(pid, what):
-    """`pid`: of a worker, as the head knows it, so it may not be there yet, or any more."""
+    """Kills a worker, or its shim. `pid` is the worker's pid in the head's records, so the process may not exist yet or any
+    more.
+    """
     try:
         if not pid or not is_worker(pid):
             return
@@ -160,7 +163,7 @@ def kill_below(pid, what):
                 return
         os.kill(pid, signal.SIGKILL)
     except (FileNotFoundError, ProcessLookupError):
-        pass  # it has ended by itself
+        pass  # the process has ended by itself
 
 
 def is_worker(pid):
@@ -168,7 +171,9 @@ def is_worker(pid):
 
 
 def holds_together(cluster, facts):
-    """Attempts are numbered upwards and go on from a checkpoint that was committed before; every step was reported."""
+    """Checks that attempt numbers increase, that each attempt resumes from a committed checkpoint, and that every step was
+    reported.
+    """
     kept = [one["directory"] for one in cluster.json("checkpoints", "list", "chaos")["items"]]
     numbers = [attempt["number"] for attempt in facts["attempt_list"]]
     assert numbers == sorted(set(numbers))
@@ -181,7 +186,7 @@ def holds_together(cluster, facts):
 
 
 def workers_alive(folder):
-    """Processes that were started for this test's run, by their environment."""
+    """Returns the processes of this test's run, which it recognizes by their environment."""
     pids = []
     for entry in pathlib.Path("/proc").iterdir():
         try:

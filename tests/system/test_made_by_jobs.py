@@ -1,4 +1,6 @@
-"""Root's own eyes and hands at what a job made: mounts that only the job sees, and directories where several users write."""
+"""Tests that daemons with root's rights do not touch root's files through what a job made: mounts that only the job sees,
+and directories where several users write.
+"""
 
 import os
 import pathlib
@@ -51,7 +53,7 @@ def note(folder):  # noqa: F811
 
 
 def roots_own(folder, name):  # noqa: F811
-    """A directory that only root may enter, with a file."""
+    """Makes a directory that only root may enter, with a file."""
     victim = folder / "victim"
     victim.mkdir(mode=0o700)
     (victim / name).write_text("root's")
@@ -104,7 +106,7 @@ def test_the_agent_hands_over_nothing_that_a_job_has_mounted(cluster, folder, no
 
 @pytest.fixture
 def teams(folder):  # noqa: F811
-    """A directory of OTHER's where everybody may write, with what only OTHER may read or remove."""
+    """Makes a directory of OTHER's where everybody may write, with a file that only OTHER may read or remove."""
     team = folder / "shared" / "team"
     (team / "theirs").mkdir(parents=True)
     (team / "theirs" / "thesis").write_text("theirs")

@@ -1,4 +1,6 @@
-"""Memory that really runs out: in a control group of the test's own, which the workers enter by themselves, and beyond what a run asked for."""
+"""Tests workers that run out of memory: in a control group of the test, which the workers enter by themselves, and beyond
+the amount that a run asked for.
+"""
 
 import os
 import pathlib
@@ -14,7 +16,7 @@ EATS = 'exec python -c "x = bytearray(300 << 20)"'
 
 
 def memory_group(name):
-    """A new control group whose members share 64 MiB; None where this machine lets nobody make one."""
+    """Makes a control group whose members share 64 MiB; returns None if this machine does not allow that."""
     for root, limit in (
         (pathlib.Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes"),
         (pathlib.Path("/sys/fs/cgroup"), "memory.max"),
@@ -70,7 +72,7 @@ def test_a_worker_out_of_memory_is_told_from_one_that_was_killed(cluster, group,
 
 
 def limited(folder, name, *arguments):
-    """A run of jobs/memory.py that asks for 300 MiB."""
+    """Submits a run of jobs/memory.py that asks for 300 MiB."""
     scaling = {"resources_per_worker": {"CPU": 1, "memory": "300Mi"}}
     entrypoint = ["python", str(JOBS / "memory.py"), *map(str, arguments)]
     return write_job(folder, name, entrypoint, scaling=scaling, failure={"max_failures": 0})

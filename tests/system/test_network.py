@@ -1,4 +1,4 @@
-"""Nodes with separate networks and separate file systems: cluster:// carries checkpoints, cuts are survived and named."""
+"""Tests nodes with separate networks and file systems: cluster:// transfers checkpoints, and runs survive reported cuts."""
 
 import re
 

@@ -1,5 +1,6 @@
-"""`rtrain node join` says "joined" of an agent that serves, and else why it does not; a slip costs no token. An address that other
-machines cannot dial is told of."""
+"""Tests `rtrain node join`: it reports success only once the agent serves, a mistake does not use up the token, and it warns
+about an address that other machines cannot dial.
+"""
 
 import json
 import os
@@ -20,7 +21,7 @@ def cluster(tmp_path_factory):
 
 
 class Joining:
-    """A node's join line with a token of its own."""
+    """Runs `node join` for one node with one token."""
 
     def __init__(self, cluster, name):
         self.cluster, self.name = cluster, name
@@ -36,7 +37,7 @@ class Joining:
 
 
 def refused(done, code, exit_code, *printed):
-    """Nothing but the error, in the format that was asked for."""
+    """Checks that the output is the error alone, in the requested format."""
     document = json.loads(done.stdout)
     assert done.returncode == exit_code and "node" not in document, done.stdout + done.stderr
     error = document["error"]
@@ -57,7 +58,7 @@ def test_an_agent_whose_port_is_taken_has_not_joined(cluster, how):
     assert refused(done, "conflict", 7, f"port {taken}", "python", "with --peer-port")
     assert " --port" not in done.stdout, done.stdout
     assert not (cluster.folder / join.name / "agent.pid").exists()
-    again = join("--peer-port", taken, "--detach")  # the same line: it keeps the identity that it got
+    again = join("--peer-port", taken, "--detach")  # repeats the command; the node keeps the identity that it received
     assert again.returncode == 0, again.stdout
     wait_for("both nodes", lambda: cluster.ready_nodes() == 2)
     join.leave()
@@ -113,7 +114,7 @@ def test_join_returns_when_the_head_lists_the_node_and_says_so_when_it_does_not(
     assert done.returncode == 0 and json.loads(done.stdout)["registered"] is True, done.stdout
     assert "listed" in [node["node"] for node in cluster.json("nodes")["items"]]
     cluster.rtrain("node", "stop", "--data", cluster.folder / join.name)
-    with socket.socket() as nobody:  # bound and not listening: each connection is refused
+    with socket.socket() as nobody:  # a bound port that does not listen refuses each connection
         nobody.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{nobody.getsockname()[1]}"
         words = [RTRAIN, "node", "join", address, "--name", join.name, "--data", cluster.folder / join.name,
@@ -175,7 +176,7 @@ def test_a_node_known_at_loopback_beside_one_that_is_not_is_warned_of_until_it_i
 def test_joining_beside_a_running_agent_leaves_its_identity_alone(cluster):
     data = cluster.folder / "node-1"
     before = (data / "identity" / "node.json").read_bytes()
-    (data / "agent.pid").unlink()  # as beside one that is just starting
+    (data / "agent.pid").unlink()  # simulates an agent that is just starting
     token = cluster.json("token", "create", "--role", "node")["token"]
     for how in ((), ("--detach",)):
         done = cluster.run("node", "join", f"localhost:{cluster.port}", "--token", token, "--name", "node-1", "--data", data,

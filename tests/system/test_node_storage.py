@@ -1,4 +1,6 @@
-"""Storage that only nodes see: a path that is not the same file system on all of them is refused, and files of a removed run go."""
+"""Tests storage that only nodes see: a path with another file system on each node is refused, and the files of a removed run
+are removed.
+"""
 
 import pytest
 from jobs_on_disk import ranks_job, write_job
@@ -16,7 +18,7 @@ def cluster(tmp_path_factory):
 
 
 def on_node(cluster, folder, name, script):
-    """What a worker on node-1 prints."""
+    """Returns the output of a worker on node-1."""
     cluster.rtrain("submit", write_job(folder, name, ["sh", "-c", script], scaling={"nodes": ["node-1"]}))
     cluster.wait_state(name, "SUCCEEDED", "FAILED")
     return cluster.rtrain("logs", name, "--stream", "out")
@@ -66,7 +68,7 @@ def test_the_files_that_a_resumed_run_goes_on_from_are_removed_with_it_alone(clu
 
 
 def without_its_logs(cluster, folder, name, runs):
-    """A run on node-1 that has ended, whose storage did not take its logs."""
+    """Ends a run on node-1 whose storage did not accept its logs."""
     own = 'mkdir -p "$RTRAIN_SCRATCH_DIR/.rtrain-logs" && echo mine > "$RTRAIN_SCRATCH_DIR/.rtrain-logs/rank-00000-own.txt"'
     blocked = f"{own}; echo in the way > {runs}/{name}/logs; echo through"
     fields = {"storage_path": str(runs), "scaling": {"nodes": ["node-1"]}}

@@ -1,5 +1,6 @@
-"""NVIDIA's device files: the agent makes them before it starts workers, which may start no setuid program. A driver's files in
-/proc, and a /dev of its own, stand in for a machine with GPUs."""
+"""Tests that the agent makes NVIDIA's device files before it starts workers, which may start no setuid program. Fake driver
+files in /proc and a separate /dev replace a machine with GPUs.
+"""
 
 import os
 import shutil
@@ -35,7 +36,7 @@ NODES = {"nvidiactl": (195, 255), "nvidia-modeset": (195, 254), "nvidia3": (195,
 
 
 def possible(folder):
-    """Whether this process may mount, and make device files."""
+    """Returns true if this process may mount and make device files."""
     made = subprocess.run(["mknod", folder / "probe", "c", "195", "255"], capture_output=True, check=False)
     return made.returncode == 0 and subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode == 0
 
@@ -63,7 +64,7 @@ def test_device_files_are_there_when_the_agent_serves_and_again_when_a_worker_st
             seen = os.lstat(cluster.device("node-1", name))
             assert stat.S_ISCHR(seen.st_mode) and stat.S_IMODE(seen.st_mode) == 0o666, name
             assert (os.major(seen.st_rdev), os.minor(seen.st_rdev)) == (major, minor), name
-        os.unlink(cluster.device("node-1", "nvidia3"))  # as when the driver was loaded anew
+        os.unlink(cluster.device("node-1", "nvidia3"))  # simulates a reloaded driver
         script = "stat -c '%F %t %T' /dev/nvidia3; id -un"
         facts = submit_as(cluster, PERSON, write_job(folder, "sees", script, scaling={"resources_per_worker": {"GPU": 1}}))
         assert facts["state"] == "SUCCEEDED", facts["reason"]

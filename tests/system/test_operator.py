@@ -1,4 +1,4 @@
-"""What operators change and ask while the cluster works: queues, reports of use, agents of one machine."""
+"""Tests commands of operators at a running cluster: changes of queues, usage reports, several agents on one machine."""
 
 import csv
 import io
@@ -40,7 +40,7 @@ def test_a_queue_is_made_changed_and_removed_while_runs_work(cluster, tmp_path):
     assert "holds 1 of its quota of 1" in cluster.rtrain("explain", "second")
     cluster.rtrain("queue", "set", "small", "--quota", "CPU=2")
     cluster.wait_state("second", "RUNNING")
-    assert queues(cluster)["small"] | {"share": 3, "preempt": True} == queues(cluster)["small"]  # the rest stayed
+    assert queues(cluster)["small"] | {"share": 3, "preempt": True} == queues(cluster)["small"]  # other fields are unchanged
     held = cluster.run("queue", "remove", "small")
     assert held.returncode == 7 and "which the new configuration does not have" in held.stderr
     for name in ("first", "second"):
@@ -59,7 +59,7 @@ def test_a_limit_for_one_user_keeps_runs_waiting_until_it_is_lifted(cluster, tmp
     cluster.rtrain("queue", "set", "lab", "--user-runs", "1", "--user-gpus", "0.5")
     assert (queues(cluster)["lab"]["user_runs"], queues(cluster)["lab"]["user_gpus"]) == (1, "0.5")
     cluster.rtrain("queue", "set", "lab", "--share", "2")
-    assert queues(cluster)["lab"]["user_runs"] == 1  # the rest stayed
+    assert queues(cluster)["lab"]["user_runs"] == 1  # other fields are unchanged
     for name in ("mine", "waits"):
         cluster.rtrain("submit", write_job(tmp_path, name, ["sleep", "600"], queue="lab"))
     cluster.wait_state("mine", "RUNNING")
@@ -118,7 +118,7 @@ def test_queues_of_a_file_are_applied_and_what_was_set_later_outlives_a_restart(
     restart()
     cluster.rtrain("queue", "set", "lab", "--quota", "CPU=3")
     restart()
-    assert queues(cluster)["lab"]["quota"] == {"CPU": "3"}  # the file is as it was when it was taken
+    assert queues(cluster)["lab"]["quota"] == {"CPU": "3"}  # the file is unchanged since its last import
     file.write_text("version: 1\nqueues:\n  lab:\n    quota: {CPU: 4}\n")
     restart()
     assert queues(cluster)["lab"]["quota"] == {"CPU": "4"}

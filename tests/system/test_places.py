@@ -1,4 +1,6 @@
-"""A rank's place belongs to one process: data loaders, programs one after the other, an agent that is killed between."""
+"""Tests that one process at a time reports for a rank: with data loaders, with consecutive programs, and across an agent's
+death.
+"""
 
 import pytest
 from jobs_on_disk import JOBS, write_job

@@ -1,4 +1,6 @@
-"""A plain DataLoader on a real cluster: a rank that is killed in mid-epoch and two resizes change no global batch."""
+"""Tests a plain DataLoader on a real cluster: the global batches stay the same although a rank is killed in mid-epoch and
+the run is resized twice.
+"""
 
 import json
 
@@ -16,7 +18,7 @@ def cluster(tmp_path):
 
 
 def delivered(folder):
-    """The rows of each step, of all ranks. A step that was taken again counts as the last attempt took it."""
+    """Returns the rows of each step, of all ranks. If attempts repeat a step, the last attempt counts."""
     attempts = {}
     for path in folder.glob("*.jsonl"):
         attempt = int(path.name.partition("-")[0])

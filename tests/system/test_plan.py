@@ -1,4 +1,4 @@
-"""`rtrain plan` and `submit --dry-run` against a live head: they say what a submit would meet, its refusals too."""
+"""Tests `rtrain plan` and `submit --dry-run` against a live head: they predict the result of a submit, including refusals."""
 
 import json
 
@@ -26,7 +26,7 @@ def sleeper(folder, name, workers=1, **fields):
 
 
 def asked(cluster, path, *flags):
-    """The plan as JSON, as text, and its exit code."""
+    """Returns the plan as JSON, the plan as text, and the exit code."""
     done = cluster.run("plan", path, *flags, "-o", "json")
     return json.loads(done.stdout), cluster.run("plan", path, *flags).stdout, done.returncode
 
@@ -102,7 +102,7 @@ def test_a_plan_and_a_dry_run_are_refused_where_a_submit_is(cluster, tmp_path):
 
 
 class Labelled(LocalCluster):
-    """Each node has its own rack."""
+    """A cluster in which each node has another rack label."""
 
     def command(self, name, *arguments):
         rack = ("--label", f"rack={name.replace('node', 'rack')}") if arguments[:2] == ("node", "join") else ()

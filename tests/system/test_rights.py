@@ -1,4 +1,6 @@
-"""A job never gains rights: what it names runs as its user alone, and it sees no secret of the agent."""
+"""Tests that a job never gains rights: files and programs that it names are used with its user's rights, and it sees no
+secret of the agent.
+"""
 
 import os
 import pathlib
@@ -25,7 +27,7 @@ __attribute__((constructor)) static void say(void) {
 }
 """
 STATUS = "grep -E '^(NoNewPrivs|CapEff|CapPrm|CapInh|CapAmb|CapBnd):' /proc/self/status | tr -d '\\t'"
-SETUP = {"setup": "true", "python": {"interpreter": "no-python-here"}}  # which PERSON may not reach
+SETUP = {"setup": "true", "python": {"interpreter": "no-python-here"}}  # PERSON may not reach such an interpreter
 NONE = "0000000000000000"
 
 
@@ -36,7 +38,7 @@ class AllowsSetuid(MappedUsers):
 
 @pytest.fixture
 def evil(folder):
-    """A library that writes down whose program has loaded it, and where."""
+    """Builds a library that records each program that loads it. Returns the library and the file of the records."""
     place, library, source = folder / "loaded-by", folder / "evil.so", folder / "evil.c"
     place.touch()
     place.chmod(0o666)
@@ -82,7 +84,7 @@ def test_jobs_see_of_the_agents_environment_what_it_passes_on(folder, monkeypatc
             assert not [line for line in seen if "of-the-agent" in line]
             assert {"KEPT_FOR_JOBS=yes", "TZ=Europe/Madrid", f"USER={PERSON}", f"LOGNAME={PERSON}"} <= seen
         agent = pathlib.Path(f"/proc/{cluster.daemons['node-1'].pid}/environ")
-        assert b"of-the-agent" in agent.read_bytes()  # it was there to be given
+        assert b"of-the-agent" in agent.read_bytes()  # the agent's environment contains the secret
     finally:
         cluster.stop()
 

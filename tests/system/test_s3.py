@@ -1,4 +1,4 @@
-"""Runs whose directory is in an S3 bucket: real daemons, and an S3 server that checks every signature."""
+"""Tests runs whose directory is in an S3 bucket: real daemons, and an S3 server that checks every signature."""
 
 import json
 import os
@@ -43,7 +43,8 @@ def test_a_killed_worker_and_then_a_lost_cluster_go_on_from_the_bucket(s3, tmp_p
     finally:
         first.stop()
 
-    other = LocalCluster(tmp_path / "other", nodes=2, resources="CPU=2", pass_env="AWS_*")  # has never seen the run
+    # A cluster that has never seen the run.
+    other = LocalCluster(tmp_path / "other", nodes=2, resources="CPU=2", pass_env="AWS_*")
     try:
         place = "s3://runs/team/a b/far"
         newest = checkpoints_of(other, place)[-1]
@@ -217,7 +218,7 @@ def test_the_python_api_reads_restores_and_copies(cluster, s3, tmp_path):
 
 
 def test_hundreds_of_checkpoints_are_read_with_one_listing_of_each_kind(s3, monkeypatch):
-    """No cluster is asked: the directory alone tells what the run came to."""
+    """Reads the result from the directory alone, without a cluster."""
     sys.path.insert(0, str(ROOT / "runtime" / "python"))
     from rtrain.train import Result
     from rtrain.train._run_directory import _reading

@@ -1,4 +1,6 @@
-"""Workers of runs in a bucket: the agent reads and writes for them; what they read themselves is read with secrets of the job."""
+"""Tests workers of runs in a bucket: the agent reads and writes checkpoints for them; what they read themselves needs the
+job's secrets.
+"""
 
 import os
 import signal

@@ -1,4 +1,6 @@
-"""The bill of materials: it has the shape that readers of CycloneDX want, and everything that is linked."""
+"""Tests that the software bill of materials has the fields that readers of CycloneDX expect, and lists everything that is
+linked.
+"""
 
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""One user's runs and another user's requests, against real daemons: nothing is handed over, and nothing is removed."""
+"""Tests one user's runs against another user's requests on real daemons: no file is handed over or removed."""
 
 import concurrent.futures
 import hashlib
@@ -77,7 +77,7 @@ def test_a_path_that_the_head_cannot_tell_is_judged_by_the_agent(cluster, people
     linked.symlink_to(runs)
     assert ann.submit("told", SAVES, job={"storage_path": str(runs)})[0] == 201
     cluster.wait_state("told", "SUCCEEDED")
-    end = runs / "told" / "attempts" / "000001" / "end.json"  # its node writes it, and again with the head's words
+    end = runs / "told" / "attempts" / "000001" / "end.json"  # the node writes the file, and again with the head's reason
     wait_for("the head's words", lambda: end.exists() and "every rank ended with 0" in end.read_text(), seconds=60)
     wait_for("the result", (runs / "told" / "result.json").exists, seconds=60)
     before = {path: path.read_bytes() for path in (runs / "told").rglob("*.json")}
@@ -124,7 +124,7 @@ def test_a_hash_opens_nothing(people):
 
 def test_an_equal_submit_key_of_another_user_is_another_submission(cluster, people):
     ann, bob, _ = people
-    assert ann.submit("gate", "sleep 600")[0] == 201  # the node has one CPU: the others wait
+    assert ann.submit("gate", "sleep 600")[0] == 201  # occupies the node's only CPU, so that other runs wait
     cluster.wait_state("gate", "RUNNING")
 
     def submit(person, name, secret):
@@ -142,7 +142,9 @@ def test_an_equal_submit_key_of_another_user_is_another_submission(cluster, peop
 
 
 def test_a_name_that_is_exchanged_while_the_head_answers_leads_nowhere(cluster, people, tmp_path):
-    """Ann's run has files on a disk that the head sees. Its `logs` folder and a link to the head's own data take turns."""
+    """Swaps the `logs` folder of Ann's run, on a disk that the head sees, with a link to the head's own data while the head
+    reads it.
+    """
     ann = people[0]
     assert ann.submit("swap", "true", job={"storage_path": str(tmp_path)})[0] == 201
     cluster.wait_state("swap", "SUCCEEDED")
@@ -244,11 +246,11 @@ def test_what_a_token_follows_ends_with_the_token(cluster, people, how, tmp_path
         assert admin.call("DELETE", f"/v1/tokens/{follower.id}")[0] == 200
     if how == "run":
         cluster.wait_state("tells", "SUCCEEDED")
-    closed = begun + lasts_ms / 1000 if how == "expired" else time.monotonic()  # from here on the token opens nothing
+    closed = begun + lasts_ms / 1000 if how == "expired" else time.monotonic()  # the token is invalid from here on
     assert ended.wait(lasts_ms / 1000 + 10)
     assert ended_at[0] - closed < 1
     if how == "expired":
-        assert closed - ended_at[0] < 1  # nor did it end before
+        assert closed - ended_at[0] < 1  # the stream did not end early
     connection.close()
 
 

@@ -1,4 +1,6 @@
-"""`setup:` of a job on a real node: once, in a virtual environment, with its own log stream; and what a follower is shown."""
+"""Tests a job's `setup:` on a real node: it runs once, in a virtual environment, with a separate log stream. Also tests what
+a follower is shown.
+"""
 
 import zipfile
 
@@ -15,7 +17,7 @@ def cluster(tmp_path_factory):
 
 
 def make_wheel(folder, name, text):
-    """A package as `pip` installs it, without a network and without a build."""
+    """Writes a package as a wheel that `pip` installs without a network or a build."""
     info = f"{name}-1.0.dist-info"
     with zipfile.ZipFile(folder / f"{name}-1.0-py3-none-any.whl", "w") as wheel:
         wheel.writestr(f"{name}.py", f"TEXT = {text!r}\n")

@@ -1,4 +1,4 @@
-"""Simulated nodes: one process speaks for fifty of them, and a real head runs two hundred gangs on them."""
+"""Tests simulated nodes: one process acts as fifty of them, and a real head runs two hundred gangs on them."""
 
 import json
 import os
@@ -45,7 +45,7 @@ def test_fifty_nodes_run_two_hundred_gangs_and_are_lost_with_their_process(clust
     wait_for("all runs", lambda: counts(cluster).get("SUCCEEDED", 0) == RUNS, 120)
     run = cluster.json("describe", "many-17")
     assert [worker["exit_code"] for worker in run["attempt_list"][0]["workers"]] == [0, 0, 0, 0]
-    assert not (cluster.folder / "head" / "storage" / "many-17" / "attempts").exists()  # nothing is claimed or written
+    assert not (cluster.folder / "head" / "storage" / "many-17" / "attempts").exists()  # no files are written for the run
 
     cluster.kill("nodes")
     wait_for("the nodes to be lost", lambda: cluster.ready_nodes() == 0)
@@ -74,7 +74,7 @@ def test_wrong_words_are_refused_before_anything_is_joined(cluster):
     assert refused("--token", token, "--resources", "CPU=lots")[0] == 2
     assert refused("--token", token, "--label", "rack")[0] == 2
     assert refused("--token", cluster.json("token", "create", "--role", "viewer", "--user", "v")["token"])[0] == 6
-    code, printed = refused("--token", token, "--count", 2)  # it is good for one
+    code, printed = refused("--token", token, "--count", 2)  # the token may be used once
     assert code == 6 and "used already" in printed
     with pytest.raises(Failed):
         cluster.rtrain("token", "create", "--role", "viewer", "--user", "v", "--uses", 3)

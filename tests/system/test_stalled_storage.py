@@ -1,4 +1,4 @@
-"""A storage path that hangs delays the runs that use it, and nothing else: neither their node nor other runs."""
+"""Tests that a hanging storage path delays only the runs that use it: neither their node nor other runs."""
 
 import contextlib
 import os
@@ -29,7 +29,7 @@ def cluster(tmp_path):
 
 
 @pytest.fixture
-def disk(cluster, tmp_path):  # goes on before the cluster is stopped
+def disk(cluster, tmp_path):  # depends on `cluster`, so that the disk is released before the cluster is stopped
     with stalling_disk(tmp_path / "disk") as made:
         yield made
 
@@ -63,7 +63,7 @@ def test_ranks_that_write_checkpoints_onto_storage_that_hangs_stall_themselves_a
     for name in hung:
         wait_for("a checkpoint", lambda name=name: cluster.json("describe", name)["latest_checkpoint"])
     disk.stall()
-    stays_ready(cluster, 8)  # longer than a node may be silent
+    stays_ready(cluster, 8)  # longer than the timeout of a silent node
     cluster.rtrain("submit", ranks_job(tmp_path, "other", 3, storage_path=str(tmp_path / "elsewhere")))
     cluster.wait_state("other", "SUCCEEDED", "FAILED", seconds=40)
     assert cluster.json("describe", "other")["state"] == "SUCCEEDED"
@@ -77,7 +77,7 @@ def test_ranks_that_write_checkpoints_onto_storage_that_hangs_stall_themselves_a
 
 
 def hangs(place):
-    """Whether `stat` of it does. That process may not even be killed then: nobody waits for it."""
+    """Returns true if `stat` of the path hangs. Such a process may not be killable, so it is not waited for."""
     process = subprocess.Popen(["stat", str(place)], stdout=subprocess.DEVNULL)
     try:
         process.wait(2)
@@ -89,7 +89,7 @@ def hangs(place):
 
 @contextlib.contextmanager
 def hanging_mount(place):
-    """Everything that touches `place` hangs until the block ends."""
+    """Makes every access to `place` hang until the block ends."""
     process = subprocess.Popen(
         [sys.executable, bench_fuse.__file__, str(place)], stdout=subprocess.DEVNULL, start_new_session=True
     )
@@ -99,7 +99,7 @@ def hanging_mount(place):
     try:
         yield
     finally:
-        process.kill()  # who waits gets an error
+        process.kill()  # waiting processes get an error
         process.wait()
         bench_fuse.unmount(place)
 

@@ -1,4 +1,4 @@
-"""Who may use which storage path: the operator's rules, and credentials that a job's secrets bring."""
+"""Tests which users may use which storage paths: the operator's rules, and credentials in a job's secrets."""
 
 import json
 import pathlib
@@ -9,7 +9,7 @@ from started import ANOTHER, KEY, put_all
 
 
 class RuledCluster(LocalCluster):
-    """Its agents are started with `--storage-rules`."""
+    """A cluster whose agents have `--storage-rules`."""
 
     def __init__(self, folder, rules, nodes=1, resources="CPU=2"):
         self.rules = pathlib.Path(folder).parent / "rules.yaml"
@@ -32,7 +32,7 @@ def asked_below(s3, prefix, key):
 
 
 def own_job(cluster, monkeypatch, folder, name, *, secret=ANOTHER["AWS_SECRET_ACCESS_KEY"], steps=2, pause=0.0, env=None):
-    """A job with secrets of its own, whose values its submitter has in her environment."""
+    """Writes a job with secrets whose values are in its submitter's environment."""
     monkeypatch.setitem(cluster.env, "AWS_ACCESS_KEY_ID", ANOTHER["AWS_ACCESS_KEY_ID"])
     monkeypatch.setitem(cluster.env, "AWS_SECRET_ACCESS_KEY", secret)
     return ranks_job(
@@ -61,7 +61,7 @@ def test_another_users_prefix_is_refused_before_anything_is_written_there(s3, tm
         cluster.rtrain("submit", ranks_job(tmp_path, "ours", 2, workers=1, storage_path="s3://runs/mine/"))
         assert end_of(cluster, "ours")["state"] == "SUCCEEDED"
         cluster.run("runs", "rm", "theirs", "--files", "--yes")
-        # The agent has asked the server for nothing there: no probe, no result.json, no removal.
+        # The agent sent no requests for that path: no probe, no result.json, no removal.
         assert asked_below(s3, "/runs/ben/", KEY) == []
         kept = cluster.run("storage", "get", "s3://runs/ben/theirs/result.json", tmp_path / "kept")
         assert kept.returncode == 0 and (tmp_path / "kept").read_text() == "kept"
@@ -70,7 +70,7 @@ def test_another_users_prefix_is_refused_before_anything_is_written_there(s3, tm
 
 
 def test_a_run_that_was_refused_its_path_removes_nothing_there(s3, tmp_path):
-    """Also with `resume`, for which any run of this cluster counts as its forerunner once it has claimed an attempt."""
+    """Also submits with `resume`, which accepts any run of this cluster that has claimed an attempt as a predecessor."""
     cluster = RuledCluster(tmp_path / "cluster", {"rules": [{"users": ["ben"], "allow": ["s3://runs/ben"]}]})
     try:
         cluster_id = cluster.json("status")["cluster_id"]
@@ -124,7 +124,7 @@ def test_an_agent_does_not_start_with_rules_that_are_wrong(tmp_path):
 
 
 def test_a_jobs_own_credentials_serve_its_run_also_after_a_restart_of_the_agent(s3, tmp_path, monkeypatch):
-    cluster = RuledCluster(tmp_path / "cluster", {"rules": []})  # the rules are about the agent's credentials
+    cluster = RuledCluster(tmp_path / "cluster", {"rules": []})  # the rules limit the agent's credentials only
     data = tmp_path / "cluster" / "node-1"
     try:
         cluster.rtrain("submit", own_job(cluster, monkeypatch, tmp_path, "own", steps=3000, pause=0.3))
@@ -172,7 +172,7 @@ def test_a_job_does_not_choose_the_server_that_an_agent_connects_to(s3, tmp_path
         assert facts["state"] == "FAILED" and facts["attempts"] == 1
         for words in ("node-1: ", "names http://169.254.169.254", "endpoints"):
             assert words in facts["reason"], facts["reason"]
-        # Without credentials of its own a job's AWS_* mean nothing to the agent.
+        # The agent ignores AWS_* in the env of a job without credentials.
         cluster.rtrain("submit", ranks_job(tmp_path, "agents", 2, workers=1, storage_path="s3://runs/agents", env=inside))
         assert end_of(cluster, "agents")["state"] == "SUCCEEDED"
         assert "/runs/agents/agents/run.json" in s3.signers()
@@ -183,7 +183,7 @@ def test_a_job_does_not_choose_the_server_that_an_agent_connects_to(s3, tmp_path
 
 
 def test_the_server_that_an_agent_connects_to_is_its_operators(s3, tmp_path):
-    """Nothing in a job's env changes where the agent's signed requests go."""
+    """Sets endpoint, region and key in a job's env; none of them changes where the agent sends its own signed requests."""
     cluster = LocalCluster(tmp_path / "cluster", nodes=1, resources="CPU=2")
     try:
         env = {"AWS_ENDPOINT_URL": "http://169.254.169.254", "AWS_REGION": "x@169.254.169.254/", "AWS_ACCESS_KEY_ID": "other"}
@@ -209,7 +209,7 @@ def test_a_link_inside_of_an_allowed_directory_leads_nowhere_else(tmp_path):
         assert not list(outside.iterdir())
         cluster.rtrain("submit", ranks_job(tmp_path, "inside", 30, 0.1, workers=1, storage_path=str(allowed / "runs")))
         wait_for("a checkpoint", lambda: list(allowed.glob("runs/inside/checkpoint_*")))
-        (allowed / "runs").rename(allowed / "were-runs")  # a name on the way is exchanged while it runs
+        (allowed / "runs").rename(allowed / "were-runs")  # exchanges a directory of the path while the run writes there
         (allowed / "runs").symlink_to(outside)
         wait_for("the link to be named", lambda: "is a link" in cluster.rtrain("events", "--run", "inside"))
         assert not list(outside.glob("inside/checkpoint_*"))

@@ -1,4 +1,4 @@
-"""Who is not let in: every port and every route, with no secret, a wrong one, an old one, and for another role."""
+"""Tests access to every port and every route without a secret, and with a wrong one, an old one, and one of another role."""
 
 import hashlib
 import http.client
@@ -20,12 +20,14 @@ def cluster(tmp_path_factory):
 
 
 def identity_of(data):
-    """Who the node with this data directory is, with its certificate and key."""
+    """Returns the identity of the node with this data directory, including its certificate and key."""
     return json.loads((data / "identity" / "node.json").read_text())
 
 
 def call(port, method, path, token=None, body=None, identity=None):
-    """An HTTPS request without checking who answers: what a stranger's tool would send. `identity`: as identity_of()."""
+    """Sends an HTTPS request without a check of the server's certificate, as an attacker's tool would. `identity` is a
+    result of identity_of().
+    """
     context = ssl._create_unverified_context()
     if identity:
         with tempfile.NamedTemporaryFile("w", suffix=".pem") as both:
@@ -49,7 +51,7 @@ def routes():
                 yield method.upper(), re.sub(r"\{[^}]*\}", "x", path)
 
 
-# The page's files are the same for everybody, and hold nothing of a cluster. Signing in is what a stranger does.
+# The page's files are public and contain no data of a cluster. A sign-in needs no token yet.
 OPEN = {
     ("GET", "/healthz"),
     ("POST", "/v1/join"),
@@ -141,7 +143,7 @@ def test_a_node_that_left_is_a_stranger_with_its_old_certificate(cluster, tmp_pa
     try:
         wait_for("the node", lambda: any(n["node"] == "gone" for n in cluster.json("nodes")["items"]))
         kept = identity_of(data)
-        for method, path, body in attempts:  # nothing is placed on it, so it is known and reaches nothing
+        for method, path, body in attempts:  # the node has no run, so its certificate is accepted but gives access to nothing
             status, text = call(cluster.port, method, path, body=body, identity=kept)
             assert status in (403, 404), f"{method} {path} answered {status} {text}"
         cluster.rtrain("node", "leave", "gone", "--yes")
@@ -178,7 +180,7 @@ def test_a_node_that_was_sent_away_elsewhere_joins_again_from_its_old_data(clust
         assert renewed != certificate
         agent.terminate()
         agent.wait(20)
-        agent = start()  # a node that is let in keeps what it has, whatever token it is given
+        agent = start()  # a node with an identity keeps it, whatever token is given
         wait_for("the agent", lambda: (tmp_path / "again" / "agent.pid").exists())
         assert identity_of(tmp_path / "again")["certificate"] == renewed
     finally:
@@ -206,7 +208,7 @@ def test_a_join_with_a_wrong_fingerprint_sends_no_secret(cluster, tmp_path):
     assert done.returncode == 6 and "fingerprint" in done.stderr
     assert secret not in (cluster.folder / "head.log").read_text()
     assert not (tmp_path / "evil" / "identity" / "node.json").exists()
-    # The token was never sent, so it is still good for its one use.
+    # The token was never sent, so it can still be used once.
     command[command.index(wrong)] = token
     agent = subprocess.Popen([*command, "--peer-port", "0", "--allow-root-workers"], env=cluster.env, stderr=subprocess.DEVNULL)
     try:
@@ -221,13 +223,13 @@ def test_an_agent_s_port_talks_only_to_nodes_of_its_cluster(cluster, tmp_path):
     ours = identity_of(cluster.folder / "node-1")
     other = LocalCluster(tmp_path / "other", nodes=1)
     other.stop()
-    theirs = identity_of(other.folder / "node-1")  # the same name, of another authority
-    # A certificate of ours is public; its key is not.
+    theirs = identity_of(other.folder / "node-1")  # the same node name, signed by another CA
+    # The test combines our public certificate with a foreign key.
     mixed = {"private_key": theirs["private_key"], "certificate": theirs["certificate"] + ours["certificate"]}
     for identity in (None, theirs, mixed):
         with pytest.raises((ssl.SSLError, ConnectionError, http.client.HTTPException)):
             call(port, "GET", "/v1/probe", identity=identity)
-    assert 200 <= call(port, "GET", "/v1/probe", identity=ours)[0] < 500  # somebody is there
+    assert 200 <= call(port, "GET", "/v1/probe", identity=ours)[0] < 500  # the port serves a valid identity
 
 
 def test_a_head_on_all_addresses_is_asked_for_by_name_only(cluster, tmp_path):

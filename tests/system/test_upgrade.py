@@ -1,4 +1,6 @@
-"""An upgrade of a cluster at work, and its way back. RTRAIN_EARLIER is the program of release 0.1.0; scripts/nightly builds it."""
+"""Tests an upgrade of a cluster with a running job, and the way back. RTRAIN_EARLIER is the program of release 0.1.0;
+scripts/nightly builds it.
+"""
 
 import os
 import pathlib
@@ -30,9 +32,9 @@ def test_head_then_agents_are_upgraded_while_a_worker_trains(tmp_path):
         cluster.wait_state("training", "RUNNING")
         pid = cluster.json("describe", "training")["attempt_list"][-1]["workers"][0]["pid"]
         for step, name in enumerate(["head", "node-1", "node-2"]):
-            restart(name, RTRAIN)  # head new and agents old, then each agent
+            restart(name, RTRAIN)  # upgrades the head first, then each agent
             works(f"after-{step}")
-        restart("node-1", pathlib.Path(EARLIER))  # an agent goes back
+        restart("node-1", pathlib.Path(EARLIER))  # downgrades an agent
         works("back")
         run = cluster.json("describe", "training")
         assert alive(pid) and run["state"] == "RUNNING" and run["attempts"] == 1, run

@@ -1,4 +1,4 @@
-"""What lies on a node for a job of one user: where he can write, and that another user reads nothing of it."""
+"""Tests a job's files on a node: which its user can write, and that another user can read none."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from local_cluster import RTRAIN, LocalCluster, wait_for
 from test_users import PERSON, WORKER, MappedUsers, folder, submit_as  # noqa: F401
 
 OTHER = "daemon"
-PATH = {"PATH": "/usr/bin:/bin"}  # an interpreter that is not root's alone
+PATH = {"PATH": "/usr/bin:/bin"}  # an interpreter that every user may run
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="changes users")
 
 LOOK = """
@@ -23,7 +23,9 @@ print(json.dumps({what: [path for path in paths if os.access(path, mode)] for wh
 
 
 def seen_by(user, top):
-    """What `user`, who knows every name, may read and write below `top`. Links are what they lead to, so they are left out."""
+    """Returns the paths below `top` that `user` may read and write if every name is known. Links are left out, since only
+    their targets count.
+    """
     paths = [str(path) for path in top.rglob("*") if not path.is_symlink() and not path.is_socket()]
     person = pwd.getpwnam(user)
     become = ["setpriv", f"--reuid={person.pw_uid}", f"--regid={person.pw_gid}", "--clear-groups"]
@@ -34,7 +36,7 @@ def seen_by(user, top):
 
 
 def owned_by_user(path):
-    """Start directories, what `setup:` made, caches of compiled code, and scratch."""
+    """Returns true for start directories, files that `setup:` made, caches of compiled code, and scratch directories."""
     parts = path.parts
     return (
         (parts[0] == "attempts" and parts[2].startswith("rank-") and parts[3:4] == ("cwd",))
@@ -72,7 +74,7 @@ def test_a_user_writes_where_only_he_reads_and_the_agents_own_files_are_nobodys(
             "peer-port",
             "bin",
             "python",
-        }  # `python` calls an interpreter
+        }  # `python` starts an interpreter
         assert seen_by(PERSON, cluster.folder / "head") == seen_by(OTHER, cluster.folder / "head") == {"read": [], "write": []}
     finally:
         cluster.stop()

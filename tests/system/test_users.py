@@ -1,4 +1,4 @@
-"""Who workers run as: a root agent gives them the token's user, and refuses root; and everything without root at all."""
+"""Tests the user of workers: a root agent uses the token's user and refuses root. Also tests all of it without root."""
 
 import json
 import os
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="changes users")
 
 @pytest.fixture
 def folder():
-    """Other users may look into it, unlike pytest's own."""
+    """Makes a folder that other users may enter, unlike pytest's own."""
     made = pathlib.Path(tempfile.mkdtemp(prefix="rtrain-users-"))
     made.chmod(0o755)
     yield made
@@ -41,7 +41,7 @@ class WithoutRoot(LocalCluster):
 
 
 def submit_as(cluster, user, path):
-    """The run's state and reason at its end."""
+    """Submits a job as the user; returns the run's final facts."""
     token = cluster.json("token", "create", "--role", "user", "--user", user)["token"]
     subprocess.run([RTRAIN, "submit", path, "-f"], env={**cluster.env, "RTRAIN_TOKEN": token}, capture_output=True, text=True)
     return cluster.json("describe", json.loads(path.read_text())["name"])
@@ -109,7 +109,7 @@ else:
 
 
 def run_raw_worker(cluster, folder, name, what, target):
-    """A worker of PERSON that speaks the worker's protocol itself. What is told of the run, and where its files are."""
+    """Runs a worker of PERSON that implements the worker's protocol itself. Returns the run's events and directory."""
     script = folder / "worker.py"
     script.write_text(WORKER)
     script.chmod(0o644)
@@ -179,7 +179,7 @@ def test_what_lies_below_a_storage_path_is_written_with_the_rights_of_the_runs_u
         assert submit_as(cluster, PERSON, first)["state"] == "SUCCEEDED"
         old = runs / "old"
         for path in [old, *old.rglob("*")]:
-            os.chown(path, 0, 0)  # as an agent of an earlier version wrote them
+            os.chown(path, 0, 0)  # an agent of an earlier version wrote them as root
         os.link(outside / "precious", old / "attempts" / "linked")
         token = cluster.json("token", "create", "--role", "user", "--user", PERSON)["token"]
         again = {**cluster.env, "RTRAIN_TOKEN": token}

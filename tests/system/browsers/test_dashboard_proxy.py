@@ -1,4 +1,6 @@
-"""The local proxy of `rtrain dashboard` and other users of its machine: by whatever road they come, and whatever they know."""
+"""Tests that the local proxy of `rtrain dashboard` refuses other users of the machine, over IPv4 and IPv4-mapped addresses
+and whatever secrets they know.
+"""
 
 import os
 import pathlib
@@ -15,7 +17,7 @@ IPV4, MAPPED = "127.0.0.1", "::ffff:127.0.0.1"
 ROADS = pytest.mark.parametrize("road", [IPV4, MAPPED])
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
 
-# Sends a request and prints what comes back; the socket is of the family that the address has. `leaves`: it goes at once.
+# Sends a request and prints the response. With `leaves` it closes the connection right after the request.
 CLIENT = """
 import socket, sys
 road, port, request, leaves = sys.argv[1], int(sys.argv[2]), sys.argv[3].encode().decode("unicode_escape"), sys.argv[4] == "True"
@@ -108,7 +110,7 @@ def test_each_road_of_its_own_user_is_taken(proxy):
             assert '"role":"admin"' in proxy.call(road, "/v1/session", cookie=cookie)
 
 
-# A browser that keeps its command line.
+# A browser that writes its command line to $KEPT.
 BROWSER = """#!/bin/sh
 printf '%s\\n' "$@" >"$KEPT.part"
 mv "$KEPT.part" "$KEPT"

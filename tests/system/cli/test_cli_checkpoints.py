@@ -1,4 +1,4 @@
-"""Verbs about checkpoints: list, inspect, verify, metrics, restore on a cluster that has never seen the run, storage gc."""
+"""Tests the verbs about checkpoints: list, inspect, verify, metrics, restore on another cluster, storage gc."""
 
 import json
 import pathlib
@@ -11,7 +11,9 @@ from local_cluster import LocalCluster, wait_for
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A run of two ranks and four checkpoints on a path, and one on cluster://."""
+    """Yields a cluster with two runs that have ended: one of two ranks with four checkpoints on a path, and one on
+    cluster://.
+    """
     folder = tmp_path_factory.mktemp("trained")
     cluster = LocalCluster(folder / "c", nodes=1, resources="CPU=2")
     try:
@@ -101,7 +103,7 @@ def test_an_arrays_run_goes_on_as_the_one_it_was_and_waits_for_no_predecessor(tm
         for again in ("submit", member, "--resume", "-f"), ("restore", "grid-3", "-f"):
             done = first.run(*again)
             assert done.returncode == 0 and "I am 3 of grid" in done.stdout, done.stderr + done.stdout
-        first.rtrain("restore", runs / "grid-3", "--set", "after=[prepare]")  # said anew, it waits
+        first.rtrain("restore", runs / "grid-3", "--set", "after=[prepare]")  # `after` waits again if it is given anew
         first.wait_state("grid-3", "SUCCEEDED")
     finally:
         first.stop()
@@ -162,7 +164,7 @@ def test_restore_runs_the_code_of_the_newest_attempt_not_of_the_first(tmp_path):
         assert json.loads(fresh.rtrain("restore", runs / "changed", "--dry-run", "-o", "json"))["code_sha256"] == later
         done = fresh.run("restore", runs / "changed", "-f")
         assert done.returncode == 0 and "the later code" in done.stdout, done.stderr + done.stdout
-        del claims[-1]["code_sha256"]  # as an rtrain of before wrote it
+        del claims[-1]["code_sha256"]  # the claim has the format of an earlier version
         newest = sorted((runs / "changed" / "attempts").glob("*.json"))[-1]
         newest.write_text(json.dumps({**claims[-1], "number": 3}))
         assert json.loads(fresh.rtrain("restore", runs / "changed", "--dry-run", "-o", "json"))["code_sha256"] == earlier
@@ -199,7 +201,8 @@ def test_gc_leaves_a_run_alone_that_is_queued_to_go_on_from_a_dead_checkpoint(tm
     try:
         cluster.rtrain("submit", ranks_job(tmp_path, "back", 3, storage_path=str(runs)))
         cluster.wait_state("back", "SUCCEEDED", "FAILED")
-        cluster.rtrain("restore", f"{runs / 'back'}@checkpoint_000001-a001", "-f")  # 2 and 3 of attempt 1 are dead now
+        # Checkpoints 2 and 3 of attempt 1 are superseded from here on.
+        cluster.rtrain("restore", f"{runs / 'back'}@checkpoint_000001-a001", "-f")
         dead = [str(runs / "back" / "checkpoint_000002-a001"), str(wanted)]
         listed = cluster.json("storage", "gc", runs, "--dry-run")
         assert [item["path"] for item in listed["items"]] == dead
@@ -214,7 +217,8 @@ def test_gc_leaves_a_run_alone_that_is_queued_to_go_on_from_a_dead_checkpoint(tm
         assert "no head could be asked" in alone.stderr and "127.0.0.1:1" in alone.stderr
         assert [item["path"] for item in json.loads(alone.stdout)["items"]] == dead
         refused = cluster.run("storage", "gc", runs, "--yes", "--token", "wrong")
-        assert refused.returncode == 6 and wanted.exists(), refused.stderr  # who may not ask does not go on blindly
+        # A refused token, unlike an unreachable head, stops the command.
+        assert refused.returncode == 6 and wanted.exists(), refused.stderr
         cluster.rtrain("node", "undrain", "node-1")
         cluster.wait_state(run, "SUCCEEDED", "FAILED")
         facts = cluster.json("describe", run)

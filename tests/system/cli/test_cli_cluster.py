@@ -1,4 +1,4 @@
-"""Verbs about the cluster itself: up, down, head, node, token, doctor."""
+"""Tests the verbs about the cluster: up, down, head, node, token, doctor."""
 
 import json
 import os
@@ -233,7 +233,7 @@ def test_the_state_is_verified_backed_up_and_restored(home, tmp_path):
         assert made.returncode == 0, made.stderr
         assert backup.exists()
         assert run_in(home, "head", "backup", backup, "--state-only", "--data", data).returncode == 7
-        assert run_in(home, "head", "restore-backup", backup, "--data", data).returncode == 7  # it runs
+        assert run_in(home, "head", "restore-backup", backup, "--data", data).returncode == 7  # refused: the head is running
     finally:
         run_in(home, "head", "stop", "--data", data)
     assert run_in(home, "head", "verify", "--data", data).returncode == 0
@@ -242,7 +242,8 @@ def test_the_state_is_verified_backed_up_and_restored(home, tmp_path):
     assert not other.exists()
     assert run_in(home, "head", "restore-backup", backup, "--data", other).returncode == 0
     assert run_in(home, "head", "verify", "--data", other).returncode == 0
-    assert run_in(home, "head", "restore-backup", backup, "--data", other).returncode == 2  # would replace: --yes
+    # Refused: would replace data without --yes.
+    assert run_in(home, "head", "restore-backup", backup, "--data", other).returncode == 2
     assert run_in(home, "head", "restore-backup", backup, "--data", other, "--yes").returncode == 0
 
 
@@ -269,7 +270,7 @@ def test_tokens_open_what_their_role_says_until_they_are_revoked(cluster):
     assert run_in(env, "runs").returncode == 6
     assert cluster.run("token", "create", "--role", "king").returncode == 2
     assert cluster.rtrain("token", "create").startswith("rtn1.")
-    assert cluster.json("token", "create", "--user", "ana")["role"] == "user"  # who names a person means one
+    assert cluster.json("token", "create", "--user", "ana")["role"] == "user"  # a token with --user has the role user
 
 
 def test_doctor_finds_the_cluster_well_and_names_what_is_not(cluster):

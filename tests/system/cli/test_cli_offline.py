@@ -1,4 +1,4 @@
-"""The command line where no daemon is needed: help, completion, validate, plan, errors, formats."""
+"""Tests the parts of the command line that need no daemon: help, completion, validate, plan, errors, formats."""
 
 import json
 import os
@@ -47,7 +47,7 @@ def test_version_in_every_format(rtrain):
 
 def test_the_program_needs_neither_pytorch_nor_python_nor_curl():
     libraries = subprocess.run(["ldd", RTRAIN], capture_output=True, text=True, check=True).stdout
-    needed = " ".join(line.split()[0] for line in libraries.splitlines())  # names alone: an address may well hold "c10"
+    needed = " ".join(line.split()[0] for line in libraries.splitlines())  # names without paths, as a path may contain "c10"
     assert "libc.so" in needed
     assert not [word for word in ("torch", "c10", "python", "curl", "libcuda", "libnvidia") if word in needed], needed
 
@@ -93,7 +93,7 @@ def test_without_a_cluster_the_exit_code_is_5_and_the_way_to_one_is_named(rtrain
 def test_a_head_that_is_away_is_5_too(rtrain, tmp_path):
     (tmp_path / "ca.pem").write_text("-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n")
     done = rtrain("status", "--address", "127.0.0.1:1", "--ca-fingerprint", "0" * 64)
-    assert done.returncode == 2  # a flag of context add alone
+    assert done.returncode == 2  # the flag belongs to `context add` alone
     done = rtrain("status", RTRAIN_ADDRESS="127.0.0.1:1", RTRAIN_CA_FINGERPRINT="0" * 64, RTRAIN_TOKEN="t")
     assert done.returncode == 5, done.stderr
     assert "127.0.0.1:1" in done.stderr
@@ -184,7 +184,7 @@ def test_the_page_of_the_job_spec_shows_every_field_and_is_valid(rtrain, tmp_pat
     done = rtrain("validate", "job.yaml")
     assert done.returncode == 0, done.stderr
     for name, field in json.loads(rtrain("schema").stdout)["properties"].items():
-        assert name == "driver" or f"{name}:" in shown, f"{name} is missing"  # `submit train.py` sets that
+        assert name == "driver" or f"{name}:" in shown, f"{name} is missing"  # `driver` is set by `submit train.py`
         for inner in field.get("properties", {}):
             assert f"{inner}:" in shown, f"{name}.{inner} is missing"
 
@@ -198,7 +198,7 @@ def test_plan_answers_cases_as_they_come(rtrain):
     streaming = subprocess.Popen(
         [RTRAIN, "plan", "--cases", "-", "-o", "jsonl"], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-    for number in range(3):  # each answer comes before the next case is written
+    for number in range(3):  # writes each case after the answer to the previous one
         streaming.stdin.write(json.dumps({"id": str(number), **case}) + "\n")
         streaming.stdin.flush()
         answer = json.loads(streaming.stdout.readline())
@@ -218,14 +218,14 @@ def test_completion_knows_verbs_flags_and_choices(rtrain):
     assert complete("head", "res") == ["restore", "restore-backup"]
     assert "--follow" in complete("logs", "x", "--f")
     assert complete("runs", "-o", "j") == ["json", "jsonl"]
-    assert complete("describe", "") == []  # no cluster: no names, no error
+    assert complete("describe", "") == []  # without a cluster there are neither names nor an error
     for shell in ("bash", "zsh", "fish"):
         assert "rtrain __complete" in rtrain("completion", shell).stdout
     assert subprocess.run(["bash", "-n"], input=rtrain("completion", "bash").stdout, text=True).returncode == 0
     assert rtrain("completion", "tcsh").returncode == 2
 
 
-SHELLS = {  # a script that completes "rtrain head restore-", with the completion in $SCRIPT
+SHELLS = {  # each script completes "rtrain head restore-"; $SCRIPT is the completion's file
     "bash": ["bash", "--norc", "-c", 'source "$SCRIPT"; COMP_WORDS=(rtrain head restore-); COMP_CWORD=2; _rtrain; echo "${COMPREPLY[@]}"'],
     "zsh": ["zsh", "-f", "-c",
             'compdef() { }; source "$SCRIPT"; compadd() { print -l -- "${(@P)2}" }; words=(rtrain head restore-); CURRENT=3; _rtrain'],
@@ -271,7 +271,7 @@ def test_contexts_are_added_used_shown_and_removed(rtrain, tmp_path):
     }
     assert shown["address"]["value"] == "else:1" and "RTRAIN_ADDRESS" in shown["address"]["origin"]
     assert shown["token"]["origin"].endswith("config.yaml")
-    assert rtrain("context", "remove", "lab").returncode == 2  # no terminal: it must be said
+    assert rtrain("context", "remove", "lab").returncode == 2  # without a terminal the removal needs --yes or --dry-run
     assert rtrain("context", "remove", "lab", "--dry-run").returncode == 0
     assert rtrain("context", "remove", "lab", "--yes").returncode == 0
     assert json.loads(rtrain("context", "list", "-o", "json").stdout)["items"] == []

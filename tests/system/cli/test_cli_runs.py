@@ -1,4 +1,4 @@
-"""Every verb about runs, against a real head, two real agents, and real jobs."""
+"""Tests the verbs about runs against a real head, two real agents and real jobs."""
 
 import json
 import os
@@ -226,7 +226,7 @@ def test_plan_against_the_live_cluster(cluster, tmp_path):
 
 def test_events_are_listed_and_followed(cluster, tmp_path):
     following = follow(cluster, "events", "-f", "--run", "eventful", "-o", "jsonl")
-    assert following.wait(20) == 3  # no such run yet
+    assert following.wait(20) == 3  # the run does not exist yet
     following.communicate()
     cluster.rtrain("submit", job(tmp_path, "eventful", "true"))
     cluster.wait_state("eventful", "SUCCEEDED", "FAILED")
@@ -245,7 +245,7 @@ def test_a_run_that_lives_is_not_removed_and_one_that_ended_is(cluster, tmp_path
     cluster.wait_state("alive", "RUNNING")
     assert cluster.run("runs", "rm", "alive", "--yes").returncode == 7
     cluster.rtrain("stop", "alive", "--wait")
-    assert cluster.run("runs", "rm", "alive").returncode == 2  # nobody to ask: --yes is named
+    assert cluster.run("runs", "rm", "alive").returncode == 2  # without a terminal the removal needs --yes
     assert "--yes" in cluster.run("runs", "rm", "alive").stderr
     cluster.rtrain("runs", "rm", "alive", "--dry-run")
     assert cluster.json("describe", "alive")["state"] == "STOPPED"
@@ -323,7 +323,7 @@ def test_what_a_spec_asks_for_and_this_version_does_not_do_is_said_beside_the_ru
 
 
 def beside(folder, **fields):
-    """A job in a folder with its program; the spec says nothing of a working_dir unless `fields` do."""
+    """Writes a job and its program into one folder. The spec has a working_dir only if `fields` contain one."""
     folder.mkdir(exist_ok=True)
     (folder / "train.py").write_text("import os, glob; print('files', sorted(glob.glob('*') + glob.glob('.*')))")
     spec = {"version": 1, "name": folder.name, "entrypoint": ["python3", "train.py"], **fields}

@@ -1,4 +1,4 @@
-"""Each exit code of docs/cli.md, by a command that a person may type, and the same code in the error's JSON."""
+"""Tests each exit code of docs/cli.md by a real command, and that the JSON error has the same code."""
 
 import json
 import pathlib
@@ -88,4 +88,4 @@ def test_ctrl_c_ends_what_follows_with_130(cluster, words):
 def waits_for(pid, signal_number):
     status = pathlib.Path(f"/proc/{pid}/status").read_text()
     blocked = next(line.split()[1] for line in status.splitlines() if line.startswith("SigBlk:"))
-    return int(blocked, 16) >> (signal_number - 1) & 1  # a thread of its own takes it
+    return int(blocked, 16) >> (signal_number - 1) & 1  # a blocked signal is read by a separate thread

@@ -1,4 +1,6 @@
-"""The command line asks a head again that refuses for now: after the time that the head names, and for a minute at most."""
+"""Tests that the command line repeats a request that the head refuses temporarily: after the delay that the head names, for
+at most one minute.
+"""
 
 import contextlib
 import http.server
@@ -25,7 +27,7 @@ def certificate(tmp_path_factory):
 
 @contextlib.contextmanager
 def refusing_head(certificate, refusals, retry_after):
-    """Answers the first `refusals` requests with 429. Gives its port and the times of all requests."""
+    """Answers the first `refusals` requests with 429. Yields its port and the times of all requests."""
     asked = []
 
     class Handler(http.server.BaseHTTPRequestHandler):

@@ -1,4 +1,6 @@
-"""`rtrain run`: a program on N workers without a job file, on a cluster of its own and on that of a context."""
+"""Tests `rtrain run`: N workers run a program without a job file, on a temporary local cluster or on the cluster of a
+context.
+"""
 
 import os
 import pathlib
@@ -25,7 +27,7 @@ if "--wait" in sys.argv:
 
 @pytest.fixture
 def place(tmp_path):
-    """A directory with train.py, a home directory, and no context."""
+    """Returns a folder with a home directory without a context, and a work directory with train.py."""
     (tmp_path / "home").mkdir()
     (tmp_path / "work").mkdir()
     (tmp_path / "temporary").mkdir()
@@ -51,7 +53,7 @@ def start(place, *words, env=None):
 
 
 def owners():
-    """The processes whose clusters have a directory."""
+    """Returns the pids of the processes that own a temporary local cluster."""
     return {int(file.read_text().split()[0]) for file in pathlib.Path(tempfile.gettempdir()).glob("rtrain-local-*/owner")}
 
 
@@ -128,7 +130,7 @@ def test_a_command_that_was_killed_leaves_no_daemon_and_no_worker(place):
     process.wait()
     wait_for("the end of the worker", lambda: not is_alive(worker))
     assert process.pid in owners()
-    # The next command removes the directory, once the daemons of the killed one have ended.
+    # The next command removes the killed command's directory once the daemons of that cluster have ended.
     wait_for("the removal", lambda: run(place, "true").returncode == 0 and process.pid not in owners())
 
 

@@ -1,4 +1,6 @@
-"""Compiles a function with torch.compile; prints the seconds, the cache's hits and misses, and where the caches lie, as JSON."""
+"""Compiles a function with torch.compile. Prints the seconds, the cache's hits and misses, and the cache directories, as
+JSON.
+"""
 
 import json
 import os

@@ -1,5 +1,6 @@
-"""A run that begins from nothing puts two checkpoints deeper into its directory and reports them in their place; one that goes on says
-from which."""
+"""Writes two checkpoints into subdirectories of the run's directory and reports them in place if the run starts without a
+checkpoint. A resumed run prints the checkpoint's name.
+"""
 
 import pathlib
 

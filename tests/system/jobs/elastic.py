@@ -1,6 +1,6 @@
-"""Counts steps over all its attempts; a checkpoint every EVERY steps and whenever one is wanted. STEPS PAUSE EVERY.
+"""Counts steps over all attempts. Rank 0 writes a checkpoint every EVERY steps and whenever one is requested.
 
-Any rank may hear first that a checkpoint is wanted, so rank 0 tells the others in a file beside the run.
+usage: elastic.py STEPS PAUSE EVERY
 """
 
 import json

@@ -1,4 +1,4 @@
-"""How a job of a schedule (../recovery/fates.py) fires its events, and how it keeps what it delivered."""
+"""Fires the events of a schedule (../recovery/fates.py) inside a job and writes the rows of each step to a file."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import time
 
 from rtrain import train
 
-_PAUSE = 0.05  # seconds; a resize is noticed between two steps
+_PAUSE = 0.05  # seconds between two steps, in which the head can start a resize
 
 
 class Fate:
@@ -22,7 +22,7 @@ class Fate:
         self.lines = self.folder / f"{context.get_attempt()}-{self.rank}.jsonl"
 
     def saved(self):
-        """Returns the state of the newest checkpoint; None where there is none."""
+        """Returns the state of the newest checkpoint; None if there is none."""
         checkpoint = train.get_checkpoint()
         if checkpoint is None:
             return None
@@ -30,7 +30,9 @@ class Fate:
             return json.loads((pathlib.Path(folder) / "state.json").read_text())
 
     def step(self, epoch, step, rows, state_dict, processes=()):
-        """Keeps the rows of a step, fires what happens at it, and reports. state_dict: returns the state to save."""
+        """Writes the rows of a step to the rank's file, fires the step's events, and reports. `state_dict` returns the state
+        to save.
+        """
         with self.lines.open("a", encoding="utf-8") as lines:
             lines.write(json.dumps({"epoch": epoch, "step": step, "rows": rows}) + "\n")
         for number, event in enumerate(self.schedule["events"]):

@@ -1,13 +1,13 @@
 """Trains by fit() on a plain DataLoader, under a schedule of kills and resizes. usage: fated_loader.py FOLDER NAME
 
-An item has random numbers, so a batch shows whether a resumed run draws what the undisturbed one drew.
+Each item contains random numbers, so the batches show whether a resumed run draws the same numbers as an undisturbed one.
 """
 
 import json
 import pathlib
 import sys
 
-ROWS, EPOCHS = 360, 3  # each number of ranks divides the rows
+ROWS, EPOCHS = 360, 3  # every possible number of ranks divides the rows
 
 
 def loop(config):

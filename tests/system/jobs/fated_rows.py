@@ -20,7 +20,7 @@ def kept(row):
 
 
 def plan(folder):
-    """Returns the dataset, whose Parquet files lie in `folder`."""
+    """Returns the dataset of the Parquet files in `folder`."""
     web, code = (rtrain.data.read_parquet(f"{folder}/{name}") for name in ("web", "code"))
     web = web.filter(kept).map(noisy).random_shuffle(seed=3, window_bytes=1).pack(16)
     code = code.map(noisy).pack(16, split_documents=False)

@@ -1,4 +1,4 @@
-"""Every rank reports once; then rank 1 does nothing any more, and the others wait for it in their next report."""
+"""Every rank reports once. Then rank 1 hangs, and the others wait for it in their next report."""
 
 import os
 import threading

@@ -1,4 +1,4 @@
-"""Rank 0 holds the interpreter's lock in a call that does not come back; the others wait for it in their first report."""
+"""Rank 0 holds the GIL in a call that does not return; the others wait for it in their first report."""
 
 import ctypes
 import os
@@ -8,8 +8,8 @@ from rtrain import train
 
 def held_in_c():
     left = 600
-    while left:  # a signal cuts sleep short, and it says by how much
-        left = ctypes.PyDLL(None).sleep(left)  # PyDLL keeps the lock
+    while left:  # a signal interrupts sleep, which returns the remaining seconds
+        left = ctypes.PyDLL(None).sleep(left)  # PyDLL keeps the GIL
 
 
 print("in", flush=True)

@@ -1,4 +1,6 @@
-"""Reports, waits until a file is there, and reports again; asks a child that is started meanwhile who speaks for the rank."""
+"""Reports, waits until a file exists, and reports again. Before the second report it starts a child process that tries to
+report for the same rank.
+"""
 
 import pathlib
 import subprocess

@@ -1,7 +1,8 @@
-"""Reads a DataLoader of two processes for ever; saves a file when SIGTERM comes, as a training loop would. FOLDER [silent] [alone]
+"""Reads a DataLoader of two processes for ever. Saves a file at SIGTERM, as a training loop would. FOLDER [silent] [alone]
 
-The file `saved-<rank>-<restart>` holds the step. Without `silent` the process reports once, so it holds its rank's place. With `alone` the
-loader has no processes of its own."""
+The file `saved-<rank>-<restart>` contains the step. Without `silent` the process reports once, so that it is the rank's
+reporting process. With `alone` the loader has no worker processes.
+"""
 
 import os
 import pathlib
@@ -12,7 +13,7 @@ import time
 
 from torch.utils.data import DataLoader, Dataset
 
-SAVE_S = 1.0  # as long as a small checkpoint takes: the loader is read meanwhile
+SAVE_S = 1.0  # duration of a save, during which the loader is read
 
 
 class Numbers(Dataset):

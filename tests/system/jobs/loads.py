@@ -1,4 +1,4 @@
-"""A training loop over a DataLoader whose processes look at their context and try to report."""
+"""Trains over a DataLoader whose processes read their context and try to report."""
 
 import os
 import sys

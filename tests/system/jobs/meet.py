@@ -1,4 +1,4 @@
-"""Ranks meet over the network as torch users do (gloo, MASTER_ADDR) and add up what each brought."""
+"""Ranks connect over the network by torch.distributed (gloo, MASTER_ADDR) and sum one number each."""
 
 import os
 

@@ -1,5 +1,6 @@
-"""Uses memory: `hold MIB` keeps it and waits, `use MIB` keeps it and ends, `leak [GATE]` grows for ever (once the file GATE is
-there), `loader` leaks in a process that has left its session."""
+"""Allocates memory: `hold MIB` keeps it and waits, `use MIB` keeps it and ends, `leak [GATE]` grows without end (once the
+file GATE exists), `loader` leaks in a process that has left its session.
+"""
 
 import pathlib
 import subprocess

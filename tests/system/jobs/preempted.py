@@ -1,4 +1,4 @@
-"""Trains until it is asked for a checkpoint; writes what it is told of the deadline into FACTS-<attempt>."""
+"""Trains until a checkpoint is requested for a preemption; writes the announced deadline to FACTS-<attempt>."""
 
 import os
 import pathlib

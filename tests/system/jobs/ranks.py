@@ -1,6 +1,6 @@
-"""Each rank writes its own file into every checkpoint and reports; goes on from the checkpoint it is given.
+"""Each rank writes one file into every checkpoint and reports; resumes from the given checkpoint.
 
-usage: ranks.py STEPS [PAUSE_S [own]]    own: no two ranks bring equal files
+usage: ranks.py STEPS [PAUSE_S [own]]    own: every rank's file has other content
 """
 
 import pathlib

@@ -1,5 +1,6 @@
-"""Reads a DataLoader with a process, and prints facts of its temporary directory and of its user as JSON. With `bare` there is no
-DataLoader: the interpreter has no PyTorch."""
+"""Reads a DataLoader with one process, and prints facts of its temporary directory and its user as JSON. With `bare` it uses
+no DataLoader, for an interpreter without PyTorch.
+"""
 
 import getpass
 import json
@@ -19,7 +20,7 @@ def loaded_total():
 
 def main():
     total = None if "bare" in sys.argv else loaded_total()
-    # what multiprocessing makes to hand a tensor's file from one process to another
+    # multiprocessing creates such a socket to pass a tensor's file between processes
     with Listener(family="AF_UNIX") as listener:
         longest = len(listener.address)
     tmpdir = os.environ["TMPDIR"]

@@ -1,4 +1,4 @@
-"""Steps of 20 ms, and a loader that takes LOAD_S for each batch.
+"""Trains with steps of 20 ms and a loader that takes LOAD_S seconds for each batch.
 
 usage: slow_loader.py LOAD_S
 """

@@ -1,4 +1,5 @@
-"""Trains a small model by DistributedDataParallel; one rank takes longer for each step. Few reports, no files.
+"""Trains a small model by DistributedDataParallel; one rank takes longer for each step. It reports rarely and writes no
+files.
 
 usage: slow_rank.py SLOW_RANK SLOWER_BY_S STEPS_A_REPORT
 """

@@ -1,4 +1,7 @@
-"""steps.py FILE STEPS: STEPS reports, 20 ms apart, a checkpoint of every rank in each tenth; a line in FILE-RANK for each."""
+"""Reports STEPS times, 20 ms apart. Each tenth report has a checkpoint of every rank. Writes a line to FILE-RANK for each report.
+
+usage: steps.py FILE STEPS
+"""
 
 import pathlib
 import sys

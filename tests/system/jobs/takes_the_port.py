@@ -1,4 +1,6 @@
-"""In its first attempt rank 0 finds the rendezvous port in use, as a store does that comes too late; later all is well."""
+"""In the first attempt rank 0 fails because the rendezvous port is in use, as a store does that binds too late. Later
+attempts succeed.
+"""
 
 import os
 import pathlib

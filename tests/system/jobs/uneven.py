@@ -1,4 +1,4 @@
-"""Rank 1 returns after its first report, once the file FOLDER/go is there; rank 0 reports again."""
+"""Rank 1 returns after its first report, once the file FOLDER/go exists; rank 0 reports again."""
 
 import pathlib
 import sys

@@ -1,5 +1,6 @@
-"""Every rank wishes the name `best` for the checkpoint of each report. A run that begins from nothing reports twice and
-fails; one that goes on reports once."""
+"""Every rank asks for the name `best` for the checkpoint of each report. A run without a checkpoint reports twice and fails;
+a resumed run reports once.
+"""
 
 import pathlib
 import sys

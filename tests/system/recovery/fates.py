@@ -1,7 +1,8 @@
-"""Schedules of what happens to a run on real daemons: ranks and loader processes that are killed, and resizes.
+"""Schedules of faults and resizes of a run on real daemons: kills of ranks and of loader processes, and resizes.
 
-A schedule is drawn from a seed. The job fires each event itself, once, at a step of its own: kills by SIGKILL, and for a resize the
-ranks wait until `play` has asked the head for it. What the ranks delivered is in files, one line a step.
+A schedule is drawn from a seed. The job fires each event itself, once, at the event's step: kills by SIGKILL, and for a
+resize the ranks wait until `play` has asked the head for it. Each rank writes the rows of its steps to a file, one line a
+step.
 """
 
 import json
@@ -15,7 +16,7 @@ from local_cluster import Failed, wait_for
 
 SIZES = (1, 2, 3, 4, 6, 8)  # each divides the global batch
 TOGETHER = 24  # rows of a global batch
-STEPS = 40  # an event comes before this step
+STEPS = 40  # every event comes before this step
 
 
 def draw(seed, kinds):
@@ -37,7 +38,7 @@ def count():
 
 
 def play(cluster, job, folder, name, schedule):
-    """Runs a schedule to its end. Returns the delivered steps as the run's history has them."""
+    """Runs a schedule to its end. Returns the rows of each step, as in `delivered`."""
     folder.mkdir()
     (folder / "schedule.json").write_text(json.dumps({**schedule, "together": TOGETHER}))
     log = folder / "driver.log"
@@ -68,7 +69,7 @@ def play(cluster, job, folder, name, schedule):
 
 
 def delivered(folder):
-    """Returns the rows of each step, those of rank 0 first. A step that was taken again counts as the last attempt took it."""
+    """Returns the rows of each step, those of rank 0 first. If attempts repeat a step, the last attempt counts."""
     attempts = {}
     for path in folder.glob("*.jsonl"):
         attempt, rank = map(int, path.stem.split("-"))
@@ -76,7 +77,7 @@ def delivered(folder):
             try:
                 step = json.loads(line)
             except ValueError:
-                continue  # the rank was killed while it wrote
+                continue  # the rank was killed while it wrote the line
             attempts.setdefault(attempt, {}).setdefault((step["epoch"], step["step"]), {})[rank] = step["rows"]
     steps = {}
     for _, taken in sorted(attempts.items()):

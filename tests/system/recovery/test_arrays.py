@@ -1,4 +1,4 @@
-"""A head that is killed while it makes the runs of a job array: the next one has all of them, or none."""
+"""Tests a head that is killed while it creates the runs of a job array: the next head has all of the runs, or none."""
 
 import threading
 

@@ -1,4 +1,6 @@
-"""An agent that is away, and a run that lies on its node: reports and checkpoints go on, and the next agent hears of all."""
+"""Tests that reports and checkpoints of a run continue while its agent is away, and that the next agent receives all of
+them.
+"""
 
 import pathlib
 

@@ -1,4 +1,4 @@
-"""Backups of a head: what a backup brings back, who may make and read it, and what a restore refuses."""
+"""Tests backups of a head: the restored state, the rights to make and read a backup, and refused restores."""
 
 import os
 import pathlib
@@ -117,7 +117,7 @@ def test_a_killed_head_comes_back_elsewhere_and_training_is_undisturbed(cluster,
     cluster.start("head", "head", "start", "--port", elsewhere, "--data", new)
     cluster.port = elsewhere
     begun = time.monotonic()
-    wait_for("the head", cluster.healthy, seconds=20)  # its context has followed
+    wait_for("the head", cluster.healthy, seconds=20)  # the admin's context has the new port
     served = time.monotonic()
     wait_for("the node", lambda: cluster.ready_nodes() == 1, seconds=20)
     assert time.monotonic() - served < 10, f"{served - begun} s to serve"
@@ -128,7 +128,7 @@ def test_a_killed_head_comes_back_elsewhere_and_training_is_undisturbed(cluster,
     after = cluster.json("describe", "training")
     assert after["state"] == "RUNNING" and after["attempts"] == before["attempts"] == 1, after
     seen = [int(step) for step in re.findall(r"step (\d+)", cluster.rtrain("logs", "training"))]
-    assert seen == list(range(1, len(seen) + 1))  # no line is lost or comes twice
+    assert seen == list(range(1, len(seen) + 1))  # no line is lost or repeated
     cluster.rtrain("stop", "training", "--now", "--yes")
     cluster.wait_state("training", "STOPPED")
     cluster.wait_state("waiting", "SUCCEEDED")

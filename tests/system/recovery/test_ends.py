@@ -1,4 +1,6 @@
-"""A rank that returns early on another node than rank 0's, while the head or an agent is away: rank 0 does not wait for ever."""
+"""Tests that rank 0 does not wait for ever for a rank that returned early on another node while the head or an agent was
+away.
+"""
 
 import pathlib
 
@@ -18,7 +20,7 @@ def cluster(tmp_path):
 
 @pytest.fixture
 def workers(cluster, tmp_path):
-    """The workers of a run on both nodes that has passed its first report."""
+    """Starts a run on both nodes; returns its workers after their first report."""
     entry = ["python", str(JOBS / "uneven.py"), str(tmp_path)]
     cluster.rtrain("submit", write_job(tmp_path, "uneven", entry, workers=2, failure={"max_failures": 0}))
     wait_for("the first report", lambda: cluster.json("metrics", "uneven", "--tail", "1")["items"])

@@ -1,4 +1,4 @@
-"""Kills and resizes on real daemons change no global batch: schedules that a seed draws, RTRAIN_FATES of them, else 2.
+"""Tests that kills and resizes on real daemons change no global batch. Seeds give RTRAIN_FATES schedules, by default 2.
 
 RTRAIN_FATE names the first seed.
 """
@@ -19,7 +19,7 @@ SEEDS = range(int(os.environ.get("RTRAIN_FATE") or 0), int(os.environ.get("RTRAI
 
 @pytest.fixture
 def cluster(tmp_path):
-    """New daemons for each schedule: a head places no run on a node where ranks of several runs died."""
+    """Starts new daemons for each schedule, since a head avoids a node on which ranks of several runs died."""
     made = LocalCluster(tmp_path / "c", nodes=2, resources="CPU=4")
     yield made
     made.stop()
@@ -27,7 +27,7 @@ def cluster(tmp_path):
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory):
-    """Documents of up to 30 tokens, in two folders of Parquet files."""
+    """Writes documents of up to 30 tokens into two folders of Parquet files."""
     folder, numbers = tmp_path_factory.mktemp("rows"), random.Random(1)
     for name, documents in (("web", 480), ("code", 160)):
         (folder / name).mkdir()
@@ -47,7 +47,7 @@ def job(name):
 
 
 def undisturbed(folder, seed):
-    """What one rank reads, in one process and without a cluster."""
+    """Returns the rows of each step of an undisturbed run, computed in this process without a cluster."""
     made = job("fated_rows")
     shard = made.plan(folder).rtrain_share_of_run(0, 1, seed, equal=True, streams=8)
     return [
@@ -56,7 +56,7 @@ def undisturbed(folder, seed):
 
 
 def quiet(cluster, folder):
-    """What one rank of an undisturbed run reads."""
+    """Returns the rows of each step of an undisturbed run on the cluster."""
     return fates.play(cluster, "fated_loader.py", folder, folder.name, {"seed": -1, "first": 1, "saves": 5, "events": []})
 
 

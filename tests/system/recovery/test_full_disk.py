@@ -1,5 +1,6 @@
-"""A head whose disk is full, to the last byte: what one user may add does not fill it, and where other programs have, the
-changes that end things go through, and the head starts."""
+"""Tests a head whose disk is full to the last byte. One user's data cannot fill the disk. If other programs fill it, the
+head still starts and accepts changes that end or remove something.
+"""
 
 import json
 import os
@@ -14,13 +15,13 @@ from local_cluster import RTRAIN, LocalCluster, wait_for
 from small_disk import fill, small_disk
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small tmpfs needs root")
-DISK = "64m"  # of it 8 MiB are kept from users' data, and 4 MiB lie in the reserve's file
+DISK = "64m"  # 8 MiB of it are closed to users' data, and the reserve file has 4 MiB
 KEPT = 8 << 20
 
 
 @pytest.fixture
 def cluster(tmp_path):
-    """The head's data lie on a small disk, those of its nodes elsewhere."""
+    """Starts a head with its data on a small disk, and nodes with their data elsewhere."""
     with small_disk(tmp_path / "small", DISK) as small:
         cluster = LocalCluster(small / "cluster", nodes=0)
         cluster.small = small
@@ -55,7 +56,7 @@ def as_user(cluster, token, *arguments):
 
 
 def put_value(cluster, token, run, key, size):
-    """The answer's status and text."""
+    """Stores a value; returns the response's status and text."""
     request = urllib.request.Request(
         f"https://{cluster.head_address()}/v1/runs/{run}/values/{key}",
         data=bytes(size),
@@ -129,7 +130,7 @@ def test_on_a_full_disk_what_ends_things_goes_through_and_the_head_starts(cluste
         cluster.rtrain("node", "drain", node)
         cluster.rtrain("node", "leave", node, "--yes")
 
-    with open(way, "ab", buffering=0) as file:  # another program takes what is given up
+    with open(way, "ab", buffering=0) as file:  # another program takes the space that the head frees
         changes("before", "first", "node-2")
         fill(file)
         cluster.kill("head")

@@ -1,4 +1,4 @@
-"""A node that brought a checkpoint to a storage which it does not mount reads it on its own disk at the next attempt."""
+"""Tests that a node which wrote a checkpoint to a storage that it does not mount reads its local copy at the next attempt."""
 
 import os
 import pathlib
@@ -26,7 +26,9 @@ def start(tmp_path):
 
 
 def two_ranks(folder, name, **fields):
-    """A rank waits after each report until it is killed. No two ranks bring equal files: such would be kept as one."""
+    """Writes a job whose ranks wait after each report until they are killed. Each rank's file has other content, since equal
+    files would be stored once.
+    """
     return write_job(
         folder, name, ["python", str(JOBS / "ranks.py"), "3", "1000", "own"], 2, failure={"max_failures": 1}, **fields
     )
@@ -37,13 +39,13 @@ def latest(cluster, run):
 
 
 def kept_on(cluster, node):
-    """Directories of kept checkpoints, as RUN/ATTEMPT-REPORT."""
+    """Returns the node's copies of checkpoints, as RUN/ATTEMPT-REPORT."""
     place = cluster.folder / node / "checkpoints"
     return sorted(str(path.relative_to(place)) for path in place.glob("*/*"))
 
 
 def run_until_kept(cluster, job, nodes=("node-1",)):
-    """A run that has committed its first checkpoint and waits. Returns its id."""
+    """Starts a run and returns its id once the first checkpoint is committed and copied on the nodes."""
     run = cluster.json("submit", job)["run_id"]
     wait_for("a checkpoint", lambda: latest(cluster, job.stem))
     for node in nodes:
@@ -52,7 +54,7 @@ def run_until_kept(cluster, job, nodes=("node-1",)):
 
 
 def restart_ranks(cluster, run):
-    """Kills rank 1; its run goes on from its checkpoint and commits one more. Returns what the ranks have printed."""
+    """Kills rank 1; the run resumes from its checkpoint and commits another one. Returns the output of all ranks."""
     before = latest(cluster, run)
     os.kill(cluster.json("describe", run)["attempt_list"][-1]["workers"][1]["pid"], signal.SIGKILL)
     wait_for("a checkpoint of the next attempt", lambda: latest(cluster, run) != before)
@@ -62,7 +64,7 @@ def restart_ranks(cluster, run):
 
 
 def reads_of_files(s3):
-    """How often files of checkpoints were downloaded, by name."""
+    """Returns the number of downloads of checkpoint files by file name."""
     counts = {}
     for path, count in s3.reads().items():
         if path.endswith(".txt"):
@@ -112,7 +114,7 @@ def test_on_the_heads_store_the_next_agent_finds_what_the_one_before_it_kept(sta
     stored = list((cluster.folder / "head").rglob("rank-*.txt"))
     assert len(stored) == 2
     for path in stored:
-        path.write_text("9 "[: path.stat().st_size])  # a download of it would be no checkpoint
+        path.write_text("9 "[: path.stat().st_size])  # content that a download would not have
     cluster.kill("node-1")
     cluster.restart("node-1")
     wait_for("the agent", lambda: cluster.ready_nodes() == 1)
@@ -131,7 +133,7 @@ def test_where_the_storage_path_is_mounted_nothing_is_kept(start, tmp_path):
 
 
 PERSON = "nobody"
-# A worker of PERSON, who can read no virtual environment of root's: it speaks the worker's protocol itself.
+# A worker for PERSON, who cannot read root's virtual environment: it implements the worker's protocol itself.
 WORKER = """
 import json, os, socket, struct, sys
 
@@ -178,7 +180,7 @@ class MappedUsers(LocalCluster):
 @pytest.mark.skipif(os.geteuid() != 0, reason="changes users")
 def test_the_files_of_a_mapped_user_are_kept_apart_from_him_and_restored_readable():
     folder = pathlib.Path(tempfile.mkdtemp(prefix="rtrain-kept-"))
-    folder.chmod(0o755)  # other users may look into it, unlike pytest's own
+    folder.chmod(0o755)  # unlike pytest's folder, other users may enter it
     cluster = MappedUsers(folder / "cluster", nodes=1)
     try:
         (folder / "worker.py").write_text(WORKER)

@@ -1,4 +1,4 @@
-"""Checkpoints that a run has reported and that never reached its storage: the run says so, wherever people look at its end."""
+"""Tests that a run whose reported checkpoints never reached the storage says so in every view of its end."""
 
 import os
 

@@ -1,5 +1,6 @@
-"""`node join --drain-on-sigterm`: SIGTERM drains the node. Its runs bring a checkpoint and go on elsewhere, nothing is counted,
-nothing stays behind."""
+"""Tests `node join --drain-on-sigterm`: SIGTERM drains the node. Its runs write a checkpoint and continue elsewhere, no
+failure is counted, and nothing remains on the node.
+"""
 
 import os
 import pathlib
@@ -82,7 +83,7 @@ def test_a_second_sigterm_waits_for_nothing(cluster, tmp_path):
     cluster.wait_state("now", "RUNNING")
     first = worker_of(cluster, "now")
     agent = cluster.daemons[first["node"]]
-    os.kill(agent.pid, signal.SIGSTOP)  # so that both signals are there, and its run has no time to move
+    os.kill(agent.pid, signal.SIGSTOP)  # both signals are pending when the agent resumes, so that its run has no time to move
     agent.send_signal(signal.SIGTERM)
     os.kill(agent.pid, signal.SIGCONT)
     wait_for("the first one to be seen", lambda: "drains" in (cluster.folder / f"{first['node']}.log").read_text(), 10, 0.01)

@@ -1,4 +1,6 @@
-"""`rtrain up` starts a killed head or agent again; what would end the same way again is left ended; `rtrain down` ends all."""
+"""Tests that `rtrain up` restarts a killed head or agent unless it would end the same way again, and that `rtrain down` ends
+all of them.
+"""
 
 import json
 import os
@@ -26,7 +28,7 @@ class Up:
 
     def pid(self, name, file):
         path = self.base / name / file
-        words = path.read_text().split() if path.exists() else []  # it may be about to be written
+        words = path.read_text().split() if path.exists() else []  # the file may not be written yet
         return int(words[0]) if words else 0
 
     def head(self):
@@ -74,7 +76,7 @@ def test_a_killed_head_and_a_killed_agent_are_back_and_the_workers_are_the_same(
 
 
 def written_to(pid):
-    """The file that the process has as standard error, as it is named now."""
+    """Returns the current path of the process's standard error."""
     return os.readlink(f"/proc/{pid}/fd/2")
 
 
@@ -97,7 +99,7 @@ def test_a_full_log_is_rotated_and_the_daemons_write_the_new_one(up):
     wait_for("another head", lambda: up.head() not in (0, killed) and alive(up.head()), 20, 0.01)
     wait_for("the supervisor's line", lambda: "was ended by signal 9" in head.read_text())
     wait_for("its log", lambda: written_to(up.head()) == str(head))
-    head.rename(up.base / "head" / "moved.log")  # as logrotate does
+    head.rename(up.base / "head" / "moved.log")  # simulates logrotate
     os.kill(supervisor, signal.SIGHUP)
     wait_for("both", lambda: written_to(supervisor) == written_to(up.head()) == str(head))
     assert alive(supervisor)
@@ -116,7 +118,7 @@ def test_a_head_whose_data_is_damaged_is_not_started_again(up, tmp_path):
 
 def test_down_ends_a_daemon_that_is_about_to_be_started_again(up, tmp_path):
     supervisor = up.pid("node-1", "agent.pid.supervisor")
-    (up.base / "node-1" / "identity").rename(tmp_path / "identity")  # so each start fails, or is given up
+    (up.base / "node-1" / "identity").rename(tmp_path / "identity")  # makes each start fail or be given up
     os.kill(up.agent(), signal.SIGKILL)
     up.rtrain("down", "--data", up.base, "--yes")
     wait_for("everything to end", lambda: not alive(supervisor) and not alive(up.head()), 20)

@@ -1,4 +1,4 @@
-"""What one user's logs may have of a node's disk, which all share, and a node whose disk is nearly full."""
+"""Tests the limit of one user's logs on a node's shared disk, and a node whose disk is nearly full."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ LINE = "0123456789abcde"
 
 @pytest.fixture
 def cluster(tmp_path):
-    """A head, and one node on a disk of 128 MiB."""
+    """Starts a head, and one node on a disk of 128 MiB."""
     made = LocalCluster(tmp_path / "cluster", nodes=0)
     try:
         if os.geteuid() != 0:
@@ -59,7 +59,7 @@ def test_a_flood_of_lines_leaves_the_disk_to_others_and_keeps_the_first_and_last
     assert lines[0] == "the first line" and lines[-1] == "the last line", (lines[:2], lines[-2:])
     notes = [line for line in lines if "bytes of this log are missing here" in line]
     rest = [line for line in lines[1:-1] if line not in notes]
-    assert notes and all(LINE.startswith(line) for line in rest)  # one may break off at a note
+    assert notes and all(LINE.startswith(line) for line in rest)  # a line may be cut where bytes are missing
     missing = sum(int(line.split()[1]) for line in notes)
     shown = sum(len(line) + 1 for line in lines if line not in notes)
     written = 1200 * 16384 * 16 + len("the first line\nthe last line\n")
@@ -95,7 +95,7 @@ def test_a_node_whose_disk_is_nearly_full_is_drained_until_there_is_room(cluster
     cluster.rtrain("submit", write_job(tmp_path, "waits", ["true"]))
     assert cluster.json("describe", "waits")["state"] == "QUEUED"
     assert "nearly full" in cluster.rtrain("explain", "waits")
-    assert cluster.json("describe", "here")["state"] == "RUNNING"  # what runs there stays
+    assert cluster.json("describe", "here")["state"] == "RUNNING"  # the running run stays
     way.unlink()
     cluster.wait_state("waits", "SUCCEEDED", "FAILED")
     assert node(cluster)["state"] == "READY"

@@ -1,4 +1,4 @@
-"""Setups of several users on one node: one that hangs holds up its own user alone."""
+"""Tests that a hanging setup of one user delays no setup of another user on the node."""
 
 import json
 import subprocess

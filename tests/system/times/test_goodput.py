@@ -1,4 +1,6 @@
-"""Where a run's time went, on real daemons: the causes sum to the wall time, and slow ranks and loaders are named."""
+"""Tests the accounting of a run's time on real daemons: the causes sum to the wall time, and slow ranks and loaders are
+named.
+"""
 
 import contextlib
 import http.client
@@ -49,16 +51,16 @@ def test_with_kills_of_workers_node_and_head_the_causes_sum_to_the_wall_time(tmp
         goodput, causes = run["goodput"], run["goodput"]["causes_ms"]
         assert set(causes) == CAUSES
         assert sum(causes.values()) == goodput["wall_ms"]
-        assert abs(goodput["wall_ms"] - wall_ms) < 0.01 * wall_ms + 1000  # the test itself looks each 0.1 s, and by a process
+        assert abs(goodput["wall_ms"] - wall_ms) < 0.01 * wall_ms + 1000  # the test polls each 0.1 s by a new process
         assert len(run["attempt_list"]) == 3
         lost = {cause for cause, ms in causes.items() if ms > 0 and cause != "productive"}
         assert {"detect", "schedule", "start", "replay"} <= lost, causes
-        assert causes["schedule"] >= 200  # two backoffs of 100 ms and more
+        assert causes["schedule"] >= 200  # at least two backoffs of 100 ms
         assert re.search(r"time +\d+ % productive of ", cluster.rtrain("describe", "killed"))
 
 
 def holds_while_it_runs(cluster, begun):
-    """What Prometheus is told sums to the wall time as well."""
+    """Checks that the metrics for Prometheus sum to the wall time as well."""
     samples = scraped(cluster)
     wall_s = time.monotonic() - begun
     phases = {key: value for key, value in samples.items() if key.startswith("rtrain_run_lost_seconds_total{")}
@@ -81,7 +83,7 @@ def test_a_slow_rank_is_named_with_its_node(tmp_path):
             r"ranks wait (\d+) % of the time for rank 1 on (\S+); see what it does: rtrain stack uneven --rank 1", straggler
         )
         assert sentence and sentence[2] == node, straggler
-        assert int(sentence[1]) < 80, straggler  # 60 of 80 ms; less on a busy machine, which makes the rest of a step longer
+        assert int(sentence[1]) < 80, straggler  # 60 of 80 ms; less on a busy machine, where the rest of a step takes longer
         assert straggler in cluster.rtrain("describe", "uneven")
         causes = wait_for("some of it", lambda: lost(cluster, "uneven", "straggler", 3_000))
         waits = {
@@ -103,7 +105,7 @@ def test_a_loader_that_is_behind_is_named_and_its_waits_outlive_the_head(tmp_pat
         )
         assert sentence and int(sentence[1]) < 85, data  # 60 of 80 ms; less on a busy machine
         causes = wait_for("some of it", lambda: lost(cluster, "hungry", "data", 5_000))
-        assert causes["data"] > 0.5 * causes["productive"] - 3_000, causes  # importing torch counts as productive
+        assert causes["data"] > 0.5 * causes["productive"] - 3_000, causes  # the import of torch counts as productive
         cluster.rtrain("stop", "hungry", "--now")
         cluster.wait_state("hungry", "STOPPED")
         ended = describe(cluster, "hungry")["goodput"]
@@ -122,7 +124,7 @@ def advice(cluster, run, kind):
 
 
 def lost(cluster, run, cause, at_least_ms):
-    """The run's causes once so much was lost to this one."""
+    """Returns the run's causes once this cause has reached `at_least_ms`."""
     causes = describe(cluster, run)["goodput"]["causes_ms"]
     return causes if causes[cause] >= at_least_ms else None
 
@@ -143,7 +145,7 @@ def wait_for_checkpoints(cluster, run, more):
 
 
 def scraped(cluster):
-    """What Prometheus would be told: a value for each series."""
+    """Returns {series: value} of the metrics that Prometheus would read."""
     token = re.search(r"rtu1\.[\w.]+", (cluster.folder / "config.yaml").read_text())[0]
     connection = http.client.HTTPSConnection("127.0.0.1", cluster.port, context=ssl._create_unverified_context(), timeout=10)
     connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {token}"})

@@ -1,4 +1,6 @@
-"""A forked worker against a plain start of the same program, field by field: the same order goes to a shim and to a keeper, without a cluster."""
+"""Compares a forked worker with a plain start of the same program, field by field: a shim and a keeper receive the same
+order, without a cluster.
+"""
 
 import json
 import os
@@ -69,7 +71,7 @@ ORIGINAL_DIR, HERE, BELOW, OTHER, TEXT = os.getcwd(), pathlib.Path.cwd(), os.pat
 
 
 class Run:
-    """The files of one worker, and what becomes of it."""
+    """The files, environment and results of one worker."""
 
     def __init__(self, folder: pathlib.Path, name: str, script: str, arguments: list[str], more: dict[str, str]) -> None:
         self.cwd = folder / "cwd"
@@ -106,7 +108,7 @@ def words(texts) -> bytes:
 
 
 def started_with(descriptors: dict[int, int], arguments: list[str]) -> subprocess.Popen:
-    """The binary with these descriptors under these numbers, and without an environment."""
+    """Starts the binary with these descriptors at these numbers and an empty environment."""
     high = {number: os.dup2(descriptor, 50 + number) for number, descriptor in descriptors.items()}
     moves = " ".join(f"{number}<&{one} {number}>&{one}" if number == 3 else f"{number}<&{one}" for number, one in high.items())
     closes = " ".join(f"{one}<&-" for one in high.values())
@@ -202,7 +204,7 @@ PROGRAMS = {"script": ["train.py", "--lr", "0.1"], "module": ["-m", "package.tra
 
 @pytest.mark.parametrize(("form", "threads", "count"), [("script", "2", None), ("module", "1", 1)])
 def test_a_program_sees_what_it_sees_after_a_plain_start(folder, form, threads, count):
-    """Of what differs by design nothing is compared: pids, memory, modules that are there already."""
+    """Compares everything but intended differences: pids, memory, preloaded modules."""
     processors = sorted(os.sched_getaffinity(0))[:count]
     runs = both(folder, SHOW, PROGRAMS[form], ",".join(map(str, processors)), OMP_NUM_THREADS=threads, COLOUR="blue")
     seen = [json.loads(run.out.read_text().splitlines()[0]) for run in runs]
@@ -272,7 +274,7 @@ def test_a_program_ends_as_after_a_plain_start(shared, end, form):
 
 
 def test_the_first_step_of_a_fork_needs_no_import(shared):
-    """A model, its backward pass and an optimizer's step: nothing of the fork is broken, and no thread of the template is missed."""
+    """Runs a model, its backward pass and an optimizer step: the fork works and misses no thread of the template."""
     folder, keeper = shared
     script = (
         "import torch, os\nmodel = torch.nn.Linear(64, 64)\nopt = torch.optim.AdamW(model.parameters())\n"

@@ -1,4 +1,6 @@
-"""What drivers start on a node that joined with --warm is forked: workers of fit(), trials of a sweep, remote functions, actors."""
+"""Tests that workers of drivers are forked on a node that joined with --warm: workers of fit(), trials of a sweep, remote
+functions, actors.
+"""
 
 import subprocess
 import sys
@@ -61,7 +63,7 @@ assert rtrain.get([counter.add.remote(1), counter.add.remote(2)]) == [1, 3]
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(PACKAGE))  # of the workers, through their agent
+        patch.setenv("PYTHONPATH", str(PACKAGE))  # the workers inherit it from their agent
         made = WarmCluster(tmp_path_factory.mktemp("drivers") / "cluster", nodes=1, resources="CPU=4", pass_env="PYTHONPATH")
     yield made
     made.stop()
@@ -80,7 +82,7 @@ def test_its_workers_are_forked_once_their_environment_is_known(cluster, tmp_pat
     rounds = []
 
     def starts():
-        """Of the runs of one driver."""
+        """Runs the driver once; returns the start notices of its runs."""
         before = names(cluster)
         rounds.append(f"{tmp_path.name[:20]}-{len(rounds)}".replace("_", "-"))
         command = [sys.executable, driver, rounds[-1], tmp_path]

@@ -1,4 +1,4 @@
-"""Runs on a node that joined with --warm: forked after the first one, adopted, killed with their keeper, apart by user."""
+"""Tests runs on a node that joined with --warm: forked after the first run, adopted, killed with their keeper, separate for each user."""
 
 import contextlib
 import os
@@ -26,7 +26,7 @@ gate.open().read()
 dist.barrier()
 dist.destroy_process_group()
 """
-ENDS = "pass\n"  # a run's environment gets a template, whatever the script imports
+ENDS = "pass\n"  # any script gets a template, as the template depends on the environment alone
 
 
 @pytest.fixture(scope="module")
@@ -42,18 +42,18 @@ def job(folder, name, script, *arguments, **fields):
 
 
 def notices(cluster, run):
-    """What the node said of the starts of the run, in their order."""
+    """Returns the node's notices of the run's starts, in their order."""
     return [event["text"] for event in cluster.json("events", "--run", run)["items"] if event["kind"] == "WorkerStarts"]
 
 
 def templates(cluster):
-    """Pids of the templates that the agent's log names."""
+    """Returns the pids of the templates in the agent's log."""
     lines = (cluster.folder / "node-1.log").read_text().splitlines()
     return [int(line.split("pid ")[1].split(",")[0]) for line in lines if "a template of warm workers is ready" in line]
 
 
 def made_template(cluster, folder, name, **fields):
-    """A run whose environment, known by its COLOUR, then has a template; the template's pid."""
+    """Runs a job and waits for a template of its environment, which COLOUR identifies. Returns the template's pid."""
     mark = f"COLOUR={fields['env']['COLOUR']}".encode()
     cluster.rtrain("submit", job(folder, name, ENDS, **fields))
     cluster.wait_state(name, "SUCCEEDED", "FAILED")
@@ -82,7 +82,9 @@ def workers_of(cluster, run):
 
 
 def holding(cluster, folder, name, **fields):
-    """A run of two ranks that wait; their pids once both are there, and the head knows of them and how they started: it may hear later."""
+    """Submits a run of two ranks that wait. Returns its gate and pids once the head has recorded both ranks and how they
+    started.
+    """
     gate = folder / f"{name}-gate"
     gate.mkdir()
     cluster.rtrain("submit", job(folder, name, HOLDS, gate, workers=2, **fields))
@@ -221,8 +223,8 @@ def test_the_preload_is_imported_once_and_a_broken_one_starts_plainly(cluster, t
 
 
 def refusal(cluster, folder, name, module, text="", has_template=False):
-    """What the node says of the second run whose preload is that module, of that text."""
-    modules = folder / f"{name}-modules"  # where no job's script is written: a template is stale when its folders change
+    """Returns the start notice of the second run whose preload is that module with that text."""
+    modules = folder / f"{name}-modules"  # apart from the jobs' scripts, as a change in a module folder makes a template stale
     modules.mkdir()
     if text:
         (modules / f"{module}.py").write_text(text)

@@ -1,4 +1,4 @@
-"""What torch.compile has compiled for one attempt is there for the next one of the same user and environment, and for no other."""
+"""Tests that the next attempt of the same user and environment reuses the torch.compile cache, and that no other run does."""
 
 import json
 import os

@@ -1,5 +1,6 @@
-"""TMPDIR of a worker is short wherever the agent keeps its files, so that a data loader's sockets have room; and a user id
-without a name has one in its jobs."""
+"""Tests that a worker's TMPDIR is short wherever the agent keeps its files, so that a data loader's sockets fit, and that
+jobs of a user id without a name have a user name.
+"""
 
 import hashlib
 import json
@@ -16,16 +17,16 @@ from jobs_on_disk import JOBS, write_job
 from local_cluster import ROOT, RTRAIN, LocalCluster, environment, free_port, wait_for
 from test_users import PERSON, MappedUsers
 
-MOST = 40  # bytes of TMPDIR
+MOST = 40  # maximum bytes of TMPDIR
 NAMELESS = 54_321  # no passwd entry has this user id
 PROGRAM = ["python", str(JOBS / "short_tmpdir.py")]
-BARE = ["/usr/bin/python3", *PROGRAM[1:], "bare"]  # an interpreter that is not root's alone
+BARE = ["/usr/bin/python3", *PROGRAM[1:], "bare"]  # an interpreter that every user may run
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="changes users")
 
 
 @pytest.fixture
 def deep():
-    """A folder whose path has more than 72 characters, which other users may enter."""
+    """Makes a folder whose path has more than 72 characters, and which other users may enter."""
     top = pathlib.Path(tempfile.mkdtemp(prefix="rtrain-deep-"))
     path = top / ("d" * 40) / ("e" * 20)
     path.mkdir(parents=True)
@@ -36,7 +37,7 @@ def deep():
 
 
 class Nameless(LocalCluster):
-    """Its agents run as a user id that has no name, in an environment without HOME, USER and LOGNAME."""
+    """A cluster whose agents run as a user id without a name, in an environment without HOME, USER and LOGNAME."""
 
     def command(self, name, *arguments):
         if name == "head":
@@ -51,7 +52,7 @@ class Nameless(LocalCluster):
 
 
 def directory_of_root(data):
-    """What root's agent has outside of its data directory."""
+    """Returns the directory that root's agent uses outside of its data directory."""
     return pathlib.Path("/run") / f"rtrain-{hashlib.sha256(os.fsencode(str(data))).hexdigest()[:16]}"
 
 
@@ -124,11 +125,11 @@ def test_a_killed_agents_links_are_removed_by_the_next_one(deep):
         worker = cluster.json("describe", "sleeps")["attempt_list"][-1]["workers"][0]["pid"]
         cluster.kill("node-1")
         stray = link.parent / "77"
-        stray.symlink_to("/nonexistent")  # as an agent leaves it that is killed between a link and its attempt
+        stray.symlink_to("/nonexistent")  # simulates an agent that was killed between the link and its attempt
         assert (link / "here").exists()
         cluster.restart("node-1")
         wait_for("the link of no attempt to go", lambda: not stray.is_symlink())
-        assert link.is_symlink()  # its attempt was adopted
+        assert link.is_symlink()  # the attempt was adopted
         os.kill(worker, signal.SIGKILL)
         wait_for("the link to go with its attempt", lambda: not link.is_symlink())
     finally:
@@ -162,7 +163,9 @@ def test_users_of_roots_agent_do_not_look_into_each_others(deep):
 @needs_root
 @pytest.mark.parametrize("how", ["up", "init", "slurm"])
 def test_the_other_ways_to_start_an_agent_give_short_names_too(deep, how):
-    """As a user that is not root. `up`: HOME of 32 characters and more. `slurm`: the data directory of its script."""
+    """Starts each agent as a user other than root. `up`: HOME has more than 32 characters. `slurm`: the data directory is
+    that of the script.
+    """
     home = deep / "home-of-somebody-with-a-long-name"
     home.mkdir()
     os.chown(home, NAMELESS, NAMELESS)
@@ -194,7 +197,7 @@ def test_the_other_ways_to_start_an_agent_give_short_names_too(deep, how):
         finally:
             start(RTRAIN, "down")
     else:
-        node = home / "rtrain-1234567-a-node-of-the-cluster-AbCdEfGh" / "node"  # as `mktemp` of the script names it
+        node = home / "rtrain-1234567-a-node-of-the-cluster-AbCdEfGh" / "node"  # a name like those of the script's `mktemp`
         node.parent.mkdir()
         os.chown(node.parent, NAMELESS, NAMELESS)
         cluster = LocalCluster(deep / "cluster", nodes=0)

@@ -1,5 +1,6 @@
-"""SIGTERM reaches the process of a rank that trains, and neither its data loader's processes nor the shell around it: a loop
-with `DataLoader(num_workers=2)` can save at a stop, a drain, a preemption and a resize."""
+"""Tests that SIGTERM reaches the process of a rank that trains, and neither its data loader's processes nor the shell around
+it. A loop with `DataLoader(num_workers=2)` can save at a stop, a drain, a preemption and a resize.
+"""
 
 import json
 import pathlib
@@ -17,7 +18,7 @@ RANKS = 2
 
 
 class WithQueue(LocalCluster):
-    """Its one queue lets urgent runs take the place of others."""
+    """A cluster whose only queue preempts runs for urgent ones."""
 
     def start_head(self):
         queues = self.folder / "queues.yaml"
@@ -53,7 +54,7 @@ def stop(cluster, name):
 
 
 WRAPPER = "import subprocess, sys; sys.exit(subprocess.run([sys.executable, *sys.argv[1:]]).returncode)"
-SILENT = "silent"  # the program does not report, so no process holds the rank's place
+SILENT = "silent"  # argument for a program that does not report, so that no process is its rank's reporting process
 ENTRYPOINTS = {
     "plain": lambda folder: ["python", PROGRAM, folder],
     "plain-silent": lambda folder: ["python", PROGRAM, folder, SILENT],
@@ -68,7 +69,7 @@ ENTRYPOINTS = {
 
 
 def script(folder):
-    """A script that names its shell itself: the kernel calls its process `train`, not `sh`."""
+    """Writes a script with a shebang line: the kernel names its process `train`, not `sh`."""
     path = pathlib.Path(folder) / "train"
     path.write_text(f'#!/bin/sh\npython {PROGRAM} "$1"\nexit $?\n')
     path.chmod(0o755)
