@@ -62,14 +62,11 @@ MACHINE_VERB = re.compile(
 )
 # Folders whose sentences, and folders whose names, are still to be replaced. A folder that is done leaves its list; none joins it.
 SENTENCES_NOT_YET = (
-    *(
-        "cmd/verbs/",
-        *(f"daemon/agent/{part}" for part in "warm/ machine/templates outputs parts agent.hpp adoption".split()),
-        *(f"daemon/agent/performers/{part}" for part in ("head/head_link", "workers/warm_starts")),
-        "daemon/head/api/",
-        "runtime/python/rtrain/data/",
-    ),
-    "tests/system/",
+    "cmd/verbs/",
+    *(f"daemon/agent/{part}" for part in "warm/ machine/templates outputs parts agent.hpp adoption".split()),
+    *(f"daemon/agent/performers/{part}" for part in ("head/head_link", "workers/warm_starts")),
+    "daemon/head/api/",
+    "runtime/python/rtrain/data/",
 )
 NAMES_NOT_YET = ("daemon/dashboard/", "runtime/python/", "tests/python/")
 
