@@ -1,4 +1,4 @@
-"""Tests runs on a node that joined with --warm: forked after the first run, adopted, killed with their keeper, separate for each user."""
+"""Tests runs on a node that joined with --warm: forks after the first run, adoption, kills of the keeper, separate users."""
 
 import contextlib
 import os
