@@ -108,8 +108,7 @@ TEST_CASE("a wished name is claimed before the first byte, and every node checks
     listing.name = "best";
     listing.number = 1;
     CHECK(list_staged(story.context, story.listing()).exact);  // no name is requested
-    // run.json cannot be read, as when the storage does not answer.
-    const StagedListed away = list_staged(story.context, listing);
+    const StagedListed away = list_staged(story.context, listing);  // run.json cannot be read
     CHECK((away.why.empty() && away.files.size() == 1 && !away.exact));
     REQUIRE(*storage::create_run(*story.context.store, {.name = "digits"}));
     auto order = story.order();
@@ -505,8 +504,7 @@ TEST_CASE("files in the run's directory stay where they are, with what a slow ra
     const auto newest = storage::newest_sound(*story.context.store, "digits");
     REQUIRE((newest && newest->manifest));
     CHECK(newest->manifest->directory == "placed");
-    // A rank that writes later damages the checkpoint, so it is not restored.
-    std::ofstream(story.given + "/late.pt") << "LATE";
+    std::ofstream(story.given + "/late.pt") << "LATE";  // a rank that writes later damages the checkpoint
     const auto sound = storage::newest_sound(*story.context.store, "digits");
     CHECK_FALSE(sound->manifest);
     REQUIRE(sound->damaged.size() == 1);
