@@ -107,7 +107,7 @@ TEST_CASE("a wished name is claimed before the first byte, and every node checks
     auto listing = story.listing();
     listing.name = "best";
     listing.number = 1;
-    CHECK(list_staged(story.context, story.listing()).exact);  // no name is requested
+    CHECK(list_staged(story.context, story.listing()).exact);       // no name is requested
     const StagedListed away = list_staged(story.context, listing);  // run.json cannot be read
     CHECK((away.why.empty() && away.files.size() == 1 && !away.exact));
     REQUIRE(*storage::create_run(*story.context.store, {.name = "digits"}));
