@@ -27,6 +27,7 @@ Result<Parsed> parse(const std::vector<std::string>& words);
 std::string help_all();
 std::string help_group(std::string_view first_word);
 std::string help_command(const Command& command);
+std::vector<std::string> examples_of(std::string_view words);  // command lines; empty for a hidden verb
 
 std::vector<Command> offline_commands();  // the rows of offline_verbs.cpp
 

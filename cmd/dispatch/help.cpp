@@ -64,6 +64,10 @@ std::string help_group(std::string_view first_word) {
 std::string help_command(const Command& command) {
     std::string text = usage_line(command) + "\n\n" + command.help + ".\n";
     if (*command.details != 0) text += std::string("\n") + command.details + "\n";
+    if (const std::vector<std::string> examples = examples_of(command.words); !examples.empty()) {
+        text += "\nExamples\n";
+        for (const std::string& line : examples) text += "  " + line + "\n";
+    }
     if (!command.flags.empty()) text += "\nFlags\n" + flag_lines(command.flags);
     return text + "\nFlags of every verb\n" + flag_lines(global_flags());
 }

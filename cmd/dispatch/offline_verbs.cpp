@@ -103,9 +103,7 @@ std::vector<Command> offline_commands() {
              .group = "Tools",
              .help = "print a completion script for bash, zsh or fish",
              .arguments = {{.name = "SHELL", .value = Value::text}},
-             .handler = completion,
-             .details = "  bash:  source <(rtrain completion bash)\n  zsh:   source <(rtrain completion zsh)\n  fish:  "
-                        "rtrain completion fish | source"},
+             .handler = completion},
             {.words = "help",
              .group = "Tools",
              .help = "list the verbs, or explain one",

@@ -131,8 +131,7 @@ std::vector<Command> kubernetes_commands() {
                    {.name = "shutdown-after-finish",
                     .help = "scale the worker set to 0 once logs and result are in the run's directory"}},
          .handler = render,
-         .details = "rtrain kubernetes render job.yaml --image IMAGE | kubectl apply -f -\n"
-                    "The working directory travels in a ConfigMap, 700 KiB at most. docs/kubernetes.md has the rest.",
+         .details = "The working directory travels in a ConfigMap, 700 KiB at most. docs/kubernetes.md has the rest.",
          .reach = Reach::this_machine}};
 }
 

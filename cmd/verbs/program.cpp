@@ -326,7 +326,6 @@ std::vector<Command> program_commands() {
                    {.name = "local", .help = "start a cluster for this command, though a context names another"}},
          .handler = run_program,
          .details =
-             "rtrain run -n 4 train.py --lr 0.1\nrtrain run -n 2x8 --gpus 1 python -m pkg.train\n"
              "What follows the program belongs to it. The run goes to the cluster of the context, with a copy of the "
              "current directory. Without a context a cluster starts on this machine for this command, and the workers "
              "start in the current directory itself. Rank 0's output is printed. Ctrl-C or SIGTERM stops the run. Exit "

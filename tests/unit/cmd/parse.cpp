@@ -23,6 +23,25 @@ Error bad(const std::vector<std::string>& words) {
     return parsed.error();
 }
 
+// Returns the words of the rtrain command in a shell line, without the program's name.
+std::vector<std::string> words_of(const std::string& line) {
+    const std::string from = line.substr(line.find("rtrain ") + 7);
+    std::vector<std::string> words;
+    std::string word;
+    bool quoted = false;
+    for (const char c : from + ' ') {
+        if (c == '\'') {
+            quoted = !quoted;
+        } else if (!quoted && (c == ')' || c == '|' || c == '>' || c == ' ')) {
+            if (!word.empty()) words.push_back(std::exchange(word, {}));
+            if (c != ' ') return words;
+        } else {
+            word += c;
+        }
+    }
+    return words;
+}
+
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
@@ -146,4 +165,18 @@ TEST_CASE("two dashes end the flags of rtrain run before a program whose name be
     CHECK(parsed.arguments.positional == std::vector<std::string>{"-odd", "--help"});
     CHECK(!parsed.arguments.has("help"));
     CHECK(has(bad({"run", "-n", "2"}).message, "needs train.py|PROGRAM"));
+}
+
+TEST_CASE("the help of each verb has two examples or more, and each of them is a command line of that verb") {
+    for (const Command& command : commands()) {
+        if (command.hidden) continue;
+        INFO(command.words);
+        const std::vector<std::string> examples = examples_of(command.words);
+        CHECK(examples.size() >= 2);
+        for (const std::string& line : examples) {
+            INFO(line);
+            CHECK(good(words_of(line)).command == &command);
+            CHECK(has(help_command(command), "  " + line + "\n"));
+        }
+    }
 }
