@@ -1,2 +1,3 @@
-"""`rtrain.remote`: a function call, or an object, on a node of the cluster. Each is a run with one worker; values travel
-directly between this process and that worker. See _hub.py for the flow."""
+"""Implements `rtrain.remote`: a function call or an object on a node of the cluster is a run with one worker. Values are
+sent directly between this process and that worker. See _hub.py for the flow.
+"""

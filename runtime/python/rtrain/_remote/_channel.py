@@ -1,8 +1,8 @@
-"""Messages between a driver and a worker over one encrypted connection, whose ends both have the run's key.
+"""Exchanges messages between a driver and a worker over one encrypted connection. Both ends have the run's key.
 
-The key is a secret of the run, so it reaches nobody but the run's agent. Before anything is unpickled both sides prove that
-they have it, for this very stream: who sits in between has two streams, and can prove nothing on either. From then on
-the stream lets nothing be read, changed, left out, repeated or put in by others.
+The key is a secret of the run, which only the run's agent receives. Both sides prove that they have it, for this very
+stream, before anything is unpickled. A man in the middle has two streams with different bindings and can prove nothing on
+either. The stream's encryption then detects every change, omission, repetition and insertion. A message consists of:
 
     count of parts (4 bytes), their sizes (8 bytes each), parts
 """
@@ -26,9 +26,9 @@ SLOT_CHARACTERS = 16
 _PROOF_BYTES = 32
 _MOST_PARTS = 1 << 20
 _HANDSHAKE_S = 10.0
-# A side that fell silent is noticed after 30 s, as daemons notice each other. No TCP_USER_TIMEOUT: it would also end the connection
-# to one that is there and does not read for so long (its interpreter is held, or it was suspended).
-_KEEPALIVE = {"TCP_KEEPIDLE": 15, "TCP_KEEPALIVE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}  # TCP_KEEPALIVE: on macOS
+# A silent peer is detected after 30 s, as between daemons. TCP_USER_TIMEOUT is not set: it would also end the connection to a
+# peer that is alive but reads nothing for that time (its interpreter is blocked, or it was suspended).
+_KEEPALIVE = {"TCP_KEEPIDLE": 15, "TCP_KEEPALIVE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}  # macOS has TCP_KEEPALIVE
 _MAGIC = b"rtrain-remote-2\n"
 
 Part = bytes | bytearray | memoryview
@@ -51,7 +51,7 @@ class Channel:
                 self._stream.write(view)
 
     def receive(self) -> list[bytearray]:
-        """The next message. ChannelError at the connection's end."""
+        """Returns the next message. Raises ChannelError at the end of the connection."""
         many = struct.unpack(">I", _take(self._stream, 4))[0]
         if many > _MOST_PARTS:
             raise ChannelError("the other side does not speak this protocol")
@@ -68,7 +68,7 @@ class Channel:
         self._socket.close()
 
     def leave(self) -> None:
-        """Closes this process's end alone: the one that it was forked from goes on."""
+        """Closes this process's copy of the connection after a fork. The parent's copy stays open."""
         self._socket.close()
 
     @property
@@ -80,7 +80,9 @@ class Channel:
 
 
 def dial(address: tuple[str, int], slot: str, key: bytes, timeout_s: float) -> Channel:
-    """Connects to the side that listens for `slot`. OSError when nobody is there or he does not have the key."""
+    """Connects to the side that listens for `slot`. Raises OSError if no process listens there or the peer does not have the
+    key.
+    """
     connection = socket.create_connection(address, timeout=timeout_s)
     try:
         connection.settimeout(_HANDSHAKE_S)
@@ -98,7 +100,7 @@ def dial(address: tuple[str, int], slot: str, key: bytes, timeout_s: float) -> C
 
 
 def answer(connection: socket.socket, key_of: dict[str, bytes]) -> tuple[str, Channel]:
-    """The listening side: which slot has dialled, and its channel. ChannelError for strangers."""
+    """Accepts a connection: returns the dialled slot and its channel. Raises ChannelError for a peer without the key."""
     try:
         connection.settimeout(_HANDSHAKE_S)
         stream = Stream(connection, server_side=True)

@@ -1,9 +1,9 @@
-"""An encrypted stream over one TCP connection: TLS 1.2 with ephemeral Diffie-Hellman and AES-256-GCM, and no certificates. So it
-keeps out who only listens; who the other side is, the caller settles with `binding`, which both sides of one stream have in
-common and nobody in between can have with both.
+"""Encrypts a stream over one TCP connection: TLS 1.2 with ephemeral Diffie-Hellman and AES-256-GCM, without certificates.
 
-The TLS object works on memory, under a lock that is never held while the network is waited for: one thread may write while
-another reads.
+This protects against eavesdroppers only. The caller authenticates the peer by `binding`: both ends of a stream have the same
+value, and a man in the middle has a different one with each end.
+
+The TLS object works on memory, under a lock that is not held during network waits: one thread may write while another reads.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import tempfile
 import threading
 
 _PIECE = 1 << 20
-_CIPHERS = "ADH-AES256-GCM-SHA384:@SECLEVEL=0"  # level 0 allows streams without certificates, nothing weaker is listed
+_CIPHERS = "ADH-AES256-GCM-SHA384:@SECLEVEL=0"  # level 0 permits streams without certificates; the list names no weaker cipher
 _GROUP = """-----BEGIN DH PARAMETERS-----
 MIIBCAKCAQEA//////////+t+FRYortKmq/cViAnPTzx2LnFg84tNpWp4TZBFGQz
 +8yTnc4kmz75fS/jY2MMddj2gbICrsRhetPfHtXV/WVhJDP1H18GbtCFY2VVPe0a
@@ -28,11 +28,11 @@ ssbzSibBsu/6iGtCOGEoXJf//////////wIBAg==
 
 
 class ChannelError(ConnectionError):
-    """The other side is gone, or is not who it should be."""
+    """The other side is gone, or has proved no knowledge of the key."""
 
 
 class Stream:
-    """Both directions of one connection, encrypted from the start."""
+    """Encrypts both directions of one connection from the start."""
 
     def __init__(self, connection: socket.socket, *, server_side: bool) -> None:
         self._socket = connection
@@ -43,7 +43,7 @@ class Stream:
 
     @property
     def binding(self) -> bytes:
-        """Known to both ends of this very stream, and different for every stream."""
+        """A value that both ends of this stream have, and that differs for every stream."""
         binding_bytes = self._tls.get_channel_binding("tls-unique")
         if not binding_bytes:
             raise ChannelError("the stream has no binding")

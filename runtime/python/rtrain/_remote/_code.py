@@ -1,4 +1,4 @@
-"""The working_dir of `init(runtime_env=)` on its way to remote functions and actors: their workers start in a copy of it."""
+"""Sends the working_dir of `init(runtime_env=)` to remote functions and actors: their workers start in a copy of it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class WorkingDir:
         self._digests: dict[str, str] = {}
 
     def digest(self) -> str:
-        """Returns the hash of the folder's archive, which the head has then; "" where `init` names no folder.
+        """Uploads the folder's archive to the head and returns its hash; "" if `init` names no folder.
 
-        PackingError where it cannot be packed.
+        Raises PackingError if the folder cannot be packed.
         """
         given = _where.runtime_env().get("working_dir")
         if not given:

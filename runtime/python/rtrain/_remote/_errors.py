@@ -26,7 +26,7 @@ class TaskError(RemoteError):
         self.cause = cause
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """The cause is a pickle of its own: a process that cannot make it again has the text."""
+        """Pickles the cause separately: a process that cannot unpickle it still has the text."""
         cause: Any = self.cause
         if isinstance(cause, BaseException):
             try:
@@ -37,7 +37,7 @@ class TaskError(RemoteError):
 
 
 class WorkerCrashedError(RemoteError):
-    """The worker ended before it answered. The text has the cause that the cluster knows."""
+    """The worker ended before it answered. The text contains the cause if the cluster has recorded one."""
 
 
 class ActorDiedError(WorkerCrashedError):
@@ -45,11 +45,11 @@ class ActorDiedError(WorkerCrashedError):
 
 
 class GetTimeoutError(RemoteError, TimeoutError):
-    """The value was not there within the timeout of `rtrain.get`. It may still come."""
+    """The value did not arrive within the timeout of `rtrain.get`. It may still arrive later."""
 
 
 class TaskCancelledError(RemoteError):
-    """The connection to the cluster ended before the value came."""
+    """The connection to the cluster ended before the value arrived."""
 
 
 def _text(error: BaseException) -> str:
@@ -57,7 +57,9 @@ def _text(error: BaseException) -> str:
 
 
 def _rebuilt(message: str, cause: BaseException | bytes | None) -> TaskError:
-    """Makes a TaskError of its parts. Pickles name this function; in pickles of 0.1.0 the cause is the exception itself."""
+    """Builds a TaskError from its parts. Pickles refer to this function by name. In pickles of 0.1.0 the cause is the
+    exception itself.
+    """
     if isinstance(cause, bytes):
         try:
             cause = _exception_pickle.loaded(cause)
@@ -73,7 +75,7 @@ def task_error(message: str, cause: BaseException | None) -> TaskError:
         names = {"__new__": _new_group, "__init__": TaskError.__init__, "__str__": _text}
         if not _is_group(cause):
             del names["__new__"]
-        with contextlib.suppress(Exception):  # layouts that do not mix, a class that refuses attributes, whatever it raises
+        with contextlib.suppress(Exception):  # incompatible layouts, or a class that raises anything here
             error = type(f"TaskError({kind.__name__})", (TaskError, kind), names)(message, cause)
             if isinstance(error, TaskError):
                 return error
@@ -81,7 +83,7 @@ def task_error(message: str, cause: BaseException | None) -> TaskError:
 
 
 def _is_group(error: BaseException) -> bool:
-    group = getattr(builtins, "BaseExceptionGroup", None)  # from Python 3.11 on
+    group = getattr(builtins, "BaseExceptionGroup", None)  # exists since Python 3.11
     return group is not None and isinstance(error, group)
 
 

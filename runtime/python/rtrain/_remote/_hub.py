@@ -37,10 +37,10 @@ from rtrain._remote._refs import ObjectRef, settled
 from rtrain._waiting import why_waits, without_times
 
 _ENDED = ("SUCCEEDED", "FAILED", "STOPPED")
-_PLACED_ANEW = ("QUEUED", "RECOVERING", "STARTING")  # states of a run that had a worker
+_PLACED_ANEW = ("QUEUED", "RECOVERING", "STARTING")  # states in which a run that had a worker waits for another one
 _EXPLAIN_AFTER_S = 3.0
-_PATIENCE_S = 5.0  # with a head that does not answer: what is posted here may be posted twice
-_REFUSED_S = 30.0  # a head that will not say for so long how a run is
+_PATIENCE_S = 5.0  # patience with an unreachable head; a request that is repeated in this time may be executed twice
+_REFUSED_S = 30.0  # duration of error answers about a run after which the driver stops it
 _GONE_WITHIN_S = 60.0
 _SENT_WITHIN_S = 1.0
 
@@ -50,7 +50,7 @@ class Call:
     """One message to a worker, and the refs that its answer settles."""
 
     op: str  # function, construct, method
-    what: str  # for people: "train()"
+    what: str  # text for messages, such as "train()"
     target: Any
     arguments: tuple[Any, ...]
     named: dict[str, Any]
@@ -68,7 +68,7 @@ class Call:
 
 @dataclass
 class Slot:
-    """One run with one worker, seen from here."""
+    """One run with one worker, as the driver sees it."""
 
     what: str
     actor: bool
@@ -80,17 +80,17 @@ class Slot:
     calls: deque[Call] = field(default_factory=deque)  # not sent yet
     sent: dict[int, Call] = field(default_factory=dict)  # not answered yet
     channel: Channel | None = None
-    ending: bool = False  # no more calls come: the worker may end when it has answered
-    end_sent: bool = False  # and it knows
-    dead: str = ""  # why
+    ending: bool = False  # no more calls follow: the worker may end after its last answer
+    end_sent: bool = False  # the worker has received that
+    dead: str = ""  # why no worker will answer; empty while one may
     numbers: int = 0
     submitted: float = 0.0
     explained: str = ""
     dialled: str = ""
     constructed: bool = False  # an actor's worker holds its object
-    stopping: bool = False  # the run is being asked to end, by one who then tells why
+    stopping: bool = False  # a stop of the run is in progress; its caller settles the refs
     ends: bool = False  # the run has ended, or the head has been asked to end it
-    refused: float = 0.0  # since when the head does not say how the run is
+    refused: float = 0.0  # time since which the head has answered with errors about the run
     changed: threading.Condition = field(default_factory=threading.Condition)
 
     # -- from .remote() -------------------------------------------------------------------------------------------------
@@ -105,14 +105,14 @@ class Slot:
         self._fail(call)
 
     def end(self) -> None:
-        """Everything called so far is answered, then the worker ends."""
+        """Lets the worker end after it has answered all calls so far."""
         with self.changed:
             self.ending = True
             self.changed.notify_all()
 
     # -- with a worker ------------------------------------------------------------------------------------------------
     def connected(self, channel: Channel) -> None:
-        """A worker is there: the first one, or one that the run was given in the place of another."""
+        """Uses a new worker's channel: that of the first worker, or of a replacement."""
         if self.constructed:
             channel.close()
             self.hub.object_gone(self)
@@ -127,7 +127,7 @@ class Slot:
             self.calls.extendleft(reversed(again))
             self.changed.notify_all()
         if before is not None:
-            before.close()  # the connection of a node that fell silent
+            before.close()  # a connection to a node that no longer answers
         threading.Thread(target=self._send_all, args=(channel,), daemon=True, name=f"rtrain {self.what} send").start()
         threading.Thread(target=self._receive_all, args=(channel,), daemon=True, name=f"rtrain {self.what} receive").start()
         if again:
@@ -152,12 +152,12 @@ class Slot:
                     return
                 self._send(channel, call)
             except ChannelError:
-                return  # the receiving side sees it too, and settles
+                return  # the receiving thread gets the same error and handles it
 
     def _send(self, channel: Channel, call: Call) -> None:
         try:
             parts = _values.pack(call.resolved(), f"an argument of {call.what}")
-        except Exception as error:  # an argument fails: its own task raised an error, or it cannot be pickled
+        except Exception as error:  # the task of an argument raised, or the argument cannot be pickled
             with self.changed:
                 self.sent.pop(call.number, None)
             for ref in call.refs:
@@ -196,7 +196,7 @@ class Slot:
         error: BaseException = task_error(text, cause)
         if call.op == "construct":
             error = ActorDiedError(f"{self.what} could not be constructed: {text}")
-            self.ends = True  # by itself: it has failed, and is told that nothing more comes
+            self.ends = True  # the run fails by itself
             self.end()
             self.died(str(error))
         for ref in call.refs:
@@ -219,8 +219,7 @@ class Slot:
             settled(ref, error=kind(f"{call.what}: {self.dead}"))
 
     def needs_stop(self) -> bool:
-        """Whether the run must be stopped, since it does not end by itself as it does when all is answered and no more calls
-        come."""
+        """Returns true if the run must be stopped. A run ends by itself once all its calls are answered and no more follow."""
         with self.changed:
             answered = self.ending and not (self.dead or self.sent or self.calls)
             return bool(self.run_id) and not self.ends and not answered
@@ -230,7 +229,7 @@ class Slot:
 
 
 class Hub:
-    """Where workers find this process, and what asks the head about runs that have none yet."""
+    """Accepts workers' connections, and asks the head about runs without a worker."""
 
     def __init__(self, head: Head) -> None:
         self.head = head
@@ -246,7 +245,7 @@ class Hub:
         threading.Thread(target=self._watch, daemon=True, name="rtrain remote watch").start()
 
     def submit(self, slot: Slot) -> None:
-        """Hands the run over; HeadError when the head refuses it."""
+        """Submits the slot's run. Raises HeadError if the head refuses it."""
         environment = {"RTRAIN_REMOTE_SLOT": slot.name, "RTRAIN_REMOTE_DRIVER": self.address}
         if _where.shows_prints():
             environment[_printed.VARIABLE] = "1"
@@ -270,21 +269,21 @@ class Hub:
         self._wake.set()
 
     def stop_run(self, slot: Slot) -> None:
-        """The run is ended by force. HeadError when the head could not be asked, or refuses."""
+        """Stops the run by force. Raises HeadError if the head is unreachable or refuses."""
         slot.stopping = True
-        with contextlib.suppress(NotFound):  # removed, so it has ended
+        with contextlib.suppress(NotFound):  # a removed run has ended
             self.head.post(f"/v1/runs/{part(slot.run_id)}/stop")
         slot.ends = True
 
     def let_go(self, slot: Slot) -> None:
-        """`stop_run` where nobody could take the error: it is said."""
+        """Stops the run like `stop_run`, and prints the error instead of raising it."""
         try:
             self.stop_run(slot)
         except HeadError as error:
             _not_stopped([slot], error)
 
     def until_gone(self, slot: Slot) -> None:
-        """Returns when the process of the stopped run is gone and what it held is free. TimeoutError, HeadError."""
+        """Waits until the process of the stopped run has ended and its resources are free. Raises TimeoutError or HeadError."""
         deadline = time.monotonic() + _GONE_WITHIN_S
         with contextlib.suppress(NotFound):
             while (state := self.head.get(f"/v1/runs/{part(slot.run_id)}")["state"]) not in _ENDED:
@@ -293,8 +292,9 @@ class Hub:
                 time.sleep(0.05)
 
     def object_gone(self, slot: Slot) -> None:
-        """Ends an object whose worker was ended while the run goes on: another worker has nothing of the object. The run is
-        stopped first: whoever hears of it may end this process at once."""
+        """Ends an actor whose worker was replaced, since the new worker does not have the object. Stops the run before the
+        refs are settled, as the caller may end this process right after that.
+        """
         with slot.changed:
             if slot.stopping or slot.dead:
                 return
@@ -307,7 +307,7 @@ class Hub:
             slot.died(f"{why}; its state is gone with that worker, and its run is stopped: make a new actor")
 
     def why_ended(self, slot: Slot) -> str:
-        """Returns why the worker that the run had before ended: the one after it may have come to its end as well."""
+        """Returns why the previous worker of the run ended. The newest attempt may have ended as well."""
         cause = ""
         with contextlib.suppress(HeadError):
             attempts = self.head.items(f"/v1/runs/{part(slot.run_id)}/attempts")
@@ -316,8 +316,10 @@ class Hub:
         return "its worker was ended" + (f": {cause}" if cause else f" (rtrain describe {slot.run_id})")
 
     def close(self) -> None:
-        """Ends everything that this process started, at the head first: who hears of it here may end this process at once.
-        Nothing is waited for but the head's answers, and that workers who may end by themselves know it."""
+        """Ends all runs of this process. The runs are stopped before the refs are settled, as the caller may end this
+        process right after that. Waits only for the head's answers and until workers that end by themselves have received
+        the end message.
+        """
         self._closing = True
         self._wake.set()
         self._door.close()
@@ -335,9 +337,10 @@ class Hub:
         self._until_told([slot for slot in slots if slot not in by_force])
 
     def leave(self) -> None:
-        """Leaves the hub in a forked child: what was called stays its parent's. Locks that a thread which is not there may hold
-        are made anew, and connections closed on this side alone, so that workers see their driver's end even where the child
-        lives on."""
+        """Leaves the hub in a forked child: the calls stay with the parent. Locks that missing threads may hold are
+        replaced. Connections are closed on this side only, so that workers notice the parent's end even if the child lives
+        on.
+        """
         self._closing = self._closed = True
         self._lock = threading.Lock()
         self._door.close()
@@ -379,11 +382,11 @@ class Hub:
                 keys = {name: slot.key for name, slot in self._slots.items()}
             name, channel = answer(connection, keys)
         except (ChannelError, OSError):
-            return  # a stranger, or one that has gone again
+            return  # a peer without the key, or one that has closed the connection
         with self._lock:
             slot = self._slots.get(name)
         if slot is None or self._closing:
-            channel.close()  # its run has ended meanwhile
+            channel.close()  # the run has ended
             return
         slot.connected(channel)
 
@@ -427,7 +430,7 @@ class Hub:
             self._dial(slot, run)
 
     def _refused(self, slot: Slot, error: HeadError) -> None:
-        """An answer that is no answer may be one the next time."""
+        """Tolerates an error of the head for `_REFUSED_S`, as a later answer may succeed."""
         slot.refused = slot.refused or time.monotonic()
         if time.monotonic() - slot.refused > _REFUSED_S:
             self.let_go(slot)
@@ -446,7 +449,7 @@ class Hub:
             print(f"rtrain: {slot.what} waits: {text} (rtrain explain {slot.run_id})", file=sys.stderr, flush=True)
 
     def _dial(self, slot: Slot, run: dict[str, Any]) -> None:
-        """The worker could not reach us, and reported where it listens."""
+        """Dials the worker if it could not reach this process and has reported its own address."""
         address = ((run.get("last_report") or {}).get("metrics") or {}).get("rtrain_remote_address")
         if not address or address == slot.dialled:
             return
@@ -458,7 +461,7 @@ class Hub:
             text = (
                 f"{slot.what} runs on {address} and neither side reaches the other: {error}; run the driver with `rtrain submit`"
             )
-            self.let_go(slot)  # first: whoever hears of it may end this process at once
+            self.let_go(slot)  # before the refs are settled, as the caller may end this process right after that
             slot.died(text)
 
 
@@ -467,7 +470,7 @@ _making = threading.Lock()
 
 
 def hub() -> Hub:
-    """Returns this process's hub; connects to the cluster when that was not done yet."""
+    """Returns this process's hub; connects to the cluster if needed."""
     global _hub
     _where.ensure()
     with _making:
@@ -500,7 +503,7 @@ os.register_at_fork(after_in_child=_in_a_child)
 
 
 def checker(slot: Slot) -> Callable[[], None]:
-    """Returns what notices the end of the hub while somebody waits for a ref."""
+    """Returns a function that fails the slot's calls if the hub was closed while a caller waits for a ref."""
 
     def check() -> None:
         if slot.hub._closed and not slot.dead:
@@ -524,8 +527,8 @@ def _settle(call: Call, counts: list[int], parts: list[bytearray]) -> None:
 
 
 def _unpacked_error(head: dict[str, Any], parts: list[bytearray]) -> tuple[str, BaseException | None]:
-    """Returns the text of the exception that a worker answered with, and the exception, or None where it cannot be made here."""
-    sent_text = head.get("text")  # a worker of 0.1.0 sends it in the parts alone
+    """Returns the text of a worker's exception, and the exception; None instead if it cannot be unpickled here."""
+    sent_text = head.get("text")  # version 0.1.0 sends the text within the parts only
     try:
         text, cause = _exception_pickle.within(lambda: _values.unpack(parts))
     except _exception_pickle.NotCarried as why:
@@ -534,7 +537,7 @@ def _unpacked_error(head: dict[str, Any], parts: list[bytearray]) -> tuple[str, 
 
 
 def _cause(head: Head, run: dict[str, Any]) -> str:
-    """Why the run ended, as `rtrain describe` tells it."""
+    """Returns why the run ended, in the words of `rtrain describe`."""
     attempts = head.items(f"/v1/runs/{part(run['run_id'])}/attempts")
     first = (attempts[-1].get("first_failure") or {}) if attempts else {}
     cause = first.get("cause") or (attempts[-1].get("cause") if attempts else "") or run.get("reason") or ""
@@ -542,7 +545,7 @@ def _cause(head: Head, run: dict[str, Any]) -> str:
 
 
 def _address_towards(place: tuple[str, int]) -> str:
-    """Our end of a connection to the head: nodes that reach the head there reach us too, NAT aside."""
+    """Returns the local address of a connection to the head. Nodes reach this process there, unless there is a NAT."""
     family = socket.AF_INET6 if ":" in place[0] else socket.AF_UNSPEC
     kind, *_, where = socket.getaddrinfo(*place, family, socket.SOCK_DGRAM)[0]
     with socket.socket(kind, socket.SOCK_DGRAM) as probe:

@@ -26,7 +26,9 @@ class Options:
     lifetime: str | None = None
 
     def changed(self, **given: Any) -> Options:
-        """TypeError for an option that there is not, ValueError for one that cannot be carried out."""
+        """Returns a copy with the given options. Raises TypeError for an unknown option, ValueError for one that is not
+        supported.
+        """
         known = {name: value for name, value in given.items() if name in Options.__dataclass_fields__}
         wrong = sorted(set(given) - set(known) - set(_arguments.REMOTE))
         if wrong:
@@ -68,7 +70,7 @@ class Options:
         variables = _runtime_env.env_vars(_runtime_env.merged(_where.runtime_env(), self.runtime_env))
         own = {} if "PYTHONPATH" in variables else {"PYTHONPATH": _import_path(), _runtime_env.OWN_ENV: "PYTHONPATH"}
         if code := _runtime_env.inherited_code():
-            own[_runtime_env.CODE] = code  # for a fit() in the remote function
+            own[_runtime_env.CODE] = code  # a fit() in the remote function uses it
         return {
             "version": 1,
             "name": name,
@@ -84,6 +86,8 @@ def _amount(given: float | None, otherwise: float) -> float:
 
 
 def _import_path() -> str:
-    """Where this package lies, for workers on this machine that do not have it installed; elsewhere it finds nothing."""
+    """Returns a PYTHONPATH with this package's folder, for workers on this machine without an installed rtrain. Other
+    machines ignore it.
+    """
     package = str(pathlib.Path(__file__).resolve().parents[2])
     return os.pathsep.join(dict.fromkeys([package, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]))

@@ -1,5 +1,4 @@
-"""The modules that lie beside a driver script. Workers list their own modules too, so nothing here imports what only a driver
-needs."""
+"""Finds the modules beside a driver script. Workers call this too, so it imports nothing that only drivers need."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ def _lies_beside_driver(module: ModuleType) -> bool:
     if not isinstance(file, str) or name == "__main__" or not sys.path or sys.modules.get(name) is not module:
         return False
     if name.startswith("rtrain") or file.startswith(_LIBRARY) or "/site-packages/" in file:
-        return False  # without a look at the disk: a worker that was forked has two thousand of them
+        return False  # avoids disk accesses, as a forked worker has two thousand such modules
     return _is_beside(file, sys.path[0] or ".")
 
 
@@ -37,5 +36,5 @@ def _is_beside(file: str, folder: str) -> bool:
 
 @functools.cache
 def _holds_installed(folder: pathlib.Path) -> bool:
-    """Whether packages were installed into the folder, by `pip install --target` for example."""
+    """Returns true if packages were installed into the folder, for example by `pip install --target`."""
     return any(folder.glob("*.dist-info"))

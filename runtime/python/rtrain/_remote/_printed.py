@@ -13,21 +13,22 @@ from typing import Any
 
 from rtrain._remote._channel import Channel, ChannelError
 
-VARIABLE = "RTRAIN_REMOTE_PRINTS"  # set by a driver that shows them
-_WAITING_MOST = 10_000  # lines; those beyond are counted
+VARIABLE = "RTRAIN_REMOTE_PRINTS"  # set by a driver that shows the lines
+_WAITING_MOST = 10_000  # maximum number of queued lines; further ones are only counted
 _LINE_MOST = 16 << 10
 _BATCH = 500
 _SENT_WITHIN_S = 5.0
 
 
 class PrintedLines:
-    """Takes the place of sys.stdout and sys.stderr. A write only puts lines aside, with a queue that a destructor or a signal handler
-    may use in the middle of another write; a thread sends them."""
+    """Replaces sys.stdout and sys.stderr and copies each line to the driver. A write only adds lines to a queue, which a
+    destructor or a signal handler may use during another write. A thread sends the lines.
+    """
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._lines: queue.SimpleQueue[tuple[str, str] | threading.Event] = queue.SimpleQueue()
-        self._begun: dict[tuple[int, str], str] = {}  # lines that a thread has not ended, of a stream
+        self._begun: dict[tuple[int, str], str] = {}  # incomplete lines, by thread and stream
         self._left_out = 0
         sys.stdout = _Copied(sys.stdout, "out", self)
         sys.stderr = _Copied(sys.stderr, "err", self)
@@ -50,7 +51,9 @@ class PrintedLines:
                 self._left_out += 1
 
     def flush(self) -> None:
-        """Returns once all of it is sent, or cannot be: an answer comes after what was printed before it."""
+        """Waits until all lines are sent or cannot be sent. An answer is sent after this, so it arrives behind the printed
+        lines.
+        """
         for place in list(self._begun):
             self._put(place[1], [self._begun.pop(place, "")])
         sent = threading.Event()
@@ -67,7 +70,7 @@ class PrintedLines:
                 lines.append(("err", f"... {self._left_out} more lines are in rtrain logs {os.environ.get('RTRAIN_RUN_ID', '')}"))
                 self._left_out = 0
             if lines:
-                with contextlib.suppress(ChannelError):  # without a driver the logs have them
+                with contextlib.suppress(ChannelError):  # without a driver, only the logs contain the lines
                     self._channel.send([pickle.dumps({"op": "said", "node": os.environ.get("RTRAIN_NODE", ""), "lines": lines})])
             for sent in batch:
                 if isinstance(sent, threading.Event):
@@ -96,5 +99,6 @@ def show(what: str, message: dict[str, Any]) -> None:
     where = f"{what}, {message['node']}" if message["node"] else what
     for stream, line in message["lines"]:
         out = sys.stderr if stream == "err" else sys.stdout
-        out.write(f"({where}) {line}\n")  # at once: `print` writes its newline apart, and other workers' lines come meanwhile
+        # In one write, since `print` writes the newline separately and other workers' lines could come between.
+        out.write(f"({where}) {line}\n")
         out.flush()

@@ -1,4 +1,4 @@
-"""A value that may still be on its way."""
+"""References to values that remote calls will return."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from rtrain._remote import _values
 from rtrain._remote._channel import Part
 from rtrain._remote._errors import GetTimeoutError, RemoteError
 
-_settled = threading.Condition()  # every ObjectRef of the process: `wait` looks at many
+_settled = threading.Condition()  # shared by all refs of the process, since `wait` waits for many of them
 
 
 def _in_a_child() -> None:
     global _settled
-    _settled = threading.Condition()  # a thread that is not there may hold the other
+    _settled = threading.Condition()  # replaces the lock, which a thread of the parent may hold
 
 
 os.register_at_fork(after_in_child=_in_a_child)
 
 
 class ObjectRef:
-    """A value that a remote call will have: what `f.remote()` returns. `rtrain.get(ref)` waits for the value.
+    """Refers to the value that a remote call will have: what `f.remote()` returns. `rtrain.get(ref)` waits for the value.
 
-    As an argument of another remote call the ref is replaced by its value. Inside of an argument, as in a list of refs, it
+    As an argument of another remote call the ref is replaced by its value. A ref within an argument, as in a list of refs,
     stays a ref; `rtrain.get` works on it there.
     """
 
     def __init__(self, what: str, check: Callable[[], None] = lambda: None) -> None:
         self._what = what
-        self._check = check  # says while waiting why it takes long
+        self._check = check  # called while a caller waits; may fail the ref
         self._done = False
         self._parts: Sequence[Part] | None = None
         self._value: Any = None
@@ -70,7 +70,7 @@ class ObjectRef:
         if self._parts is not None:
             try:
                 self._value, self._parts = _values.unpack(self._parts), None
-            except Exception as error:  # whatever the code of its classes raises
+            except Exception as error:  # the code of the value's classes may raise anything
                 raise RemoteError(
                     f"what {self._what} returned cannot be read here: {_exception_pickle.in_one_line(error)}. Make its module known to "
                     "this process too, or return plain values or arrays"
@@ -78,7 +78,7 @@ class ObjectRef:
         return self._value
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Inside of another value it travels once its own is there, and takes that along: `get` gives it anywhere."""
+        """Waits for the value and pickles it with the ref, so that `get` works in any process."""
         self._wait(None)
         try:
             return _arrived, (self._what, self._get(None), None)
@@ -99,9 +99,9 @@ def get(refs: ObjectRef | Sequence[ObjectRef], *, timeout: float | None = None) 
 
     timeout: seconds to wait; None waits without end.
 
-    Raises what the remote function raised, as a TaskError that is also of that error's class. Raises WorkerCrashedError or
-    ActorDiedError when the worker ended before, GetTimeoutError after `timeout` seconds, and RemoteError for a value that this
-    process cannot unpickle.
+    Raises the exception of the remote function, as a TaskError that is also of that exception's class. Raises
+    WorkerCrashedError or ActorDiedError if the worker ended before, GetTimeoutError after `timeout` seconds, and RemoteError
+    for a value that this process cannot unpickle.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
     if isinstance(refs, ObjectRef):

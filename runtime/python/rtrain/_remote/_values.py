@@ -1,5 +1,6 @@
-"""Values to parts and back: cloudpickle, so functions of `__main__`, closures and lambdas travel; the memory of arrays is sent as
-it lies, without a copy into the pickle."""
+"""Converts values to message parts and back by cloudpickle, which includes functions of `__main__`, closures and lambdas.
+The memory of arrays is sent directly, without a copy into the pickle.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +14,11 @@ from rtrain._remote._channel import Part
 from rtrain._remote._own_modules import own_modules
 
 _PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes})
-_PLAIN_MOST = 1000  # objects that are looked at
+_PLAIN_MOST = 1000  # maximum number of objects to inspect
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether the value is made of what every Python has: nothing of it can lie beside the driver."""
+    """Returns true if the value consists of built-in types only, so that no part of it is defined beside the driver."""
     left, waiting = _PLAIN_MOST, [value]
     while waiting:
         part = waiting.pop()
@@ -37,11 +38,12 @@ def pack(value: Any, what: str, dump: Callable[..., bytes] | None = None) -> lis
     dump = dump or _public_names.dumps
     buffers: list[pickle.PickleBuffer] = []
     try:
-        if _is_plain(value):  # to look at two thousand modules costs a forked worker a copy of their pages
+        # Skips the search through two thousand modules, which would make a forked worker copy their memory pages.
+        if _is_plain(value):
             return [pickle.dumps(value, protocol=5)]
         with by_value(own_modules()):
             text = dump(value, protocol=5, buffer_callback=buffers.append)
-    except Exception as error:  # whatever a __reduce__ raises
+    except Exception as error:  # a `__reduce__` may raise anything
         raise TypeError(f"{what} cannot be sent to another process: {type(error).__name__}: {error}") from error
     return [text, *(buffer.raw() for buffer in buffers)]
 

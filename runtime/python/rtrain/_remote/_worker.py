@@ -1,5 +1,5 @@
-"""The worker's side: one function call, or one object and its calls in their order. It finds its driver by dialling it; where
-that cannot be reached (NAT) it listens on its own node and reports the address, and the driver dials.
+"""Runs in the worker: one function call, or one object and its calls in their order. The worker dials its driver. If the
+driver is unreachable (NAT), the worker listens on its node and reports the address, and the driver dials.
 
     python -m rtrain._remote._worker         (RTRAIN_REMOTE_SLOT, RTRAIN_REMOTE_KEY, RTRAIN_REMOTE_DRIVER)
 """
@@ -66,7 +66,7 @@ def _find_driver(slot: str, key: bytes) -> Channel:
 
 
 class _Server:
-    """Takes calls in their order; a thread reads, so that the driver's going is seen in the middle of a call."""
+    """Executes calls in their order. A separate thread reads, so that the driver's end is noticed during a call."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -106,11 +106,11 @@ class _Server:
             replies = [_values.pack(answer_value, f"what {name} returned", _on_cpu.dumps) for answer_value in answers]
         except BaseException as error:
             self._tell_prints()
-            ends_worker = not isinstance(error, Exception) and head["op"] == "method"  # an actor that calls sys.exit()
+            ends_worker = not isinstance(error, Exception) and head["op"] == "method"  # an actor's method called sys.exit()
             self._failed = self._failed or head["op"] != "method"
             text = _user_text(error)
             if (head["op"] != "method" or ends_worker) and not head.get("retried"):
-                # First: a driver that gets the answer may end, and this process with it.
+                # before the answer, as the driver may end after it, and this process with the driver
                 _tell_cause(_errors_text.describe(error), text)
             self._channel.send(_failure(number, name, text, error))
             if ends_worker:
@@ -155,7 +155,9 @@ def _user_text(error: BaseException) -> str:
 
 
 def _failure(number: int, name: str, text: str, error: BaseException) -> list[Part]:
-    """Returns the answer of a call that failed. The text is in its head, so that a driver which cannot unpickle the exception has it."""
+    """Returns the answer of a failed call. The answer's head contains the text for a driver that cannot unpickle the
+    exception.
+    """
     where = f"{os.environ.get('RTRAIN_NODE', 'a node')}, pid {os.getpid()}"
     text = f"{name} raised on {where}: {_errors_text.first_line(error)}\n{text}"
     carried = None
@@ -172,7 +174,7 @@ def _dumped_by_value(value: Any) -> bytes:
 
 
 class _Carried:
-    """Stands for an exception whose pickle was tried: it is the exception where it is unpickled."""
+    """Holds the tested pickle of an exception. Unpickling this object gives the exception."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content
@@ -186,7 +188,7 @@ def _tell_cause(cause: str, shown: str | None = None) -> None:
     from rtrain.train import _worker
     from rtrain.train._worker import _library
 
-    print(shown or cause, file=sys.__stderr__, flush=True)  # the driver gets it with the error
+    print(shown or cause, file=sys.__stderr__, flush=True)  # the driver receives the text with the error
     try:
         _library.check(_library.library().rtw_fail(_worker.handle("remote"), cause.encode("utf-8", "replace")), "remote")
     except (Exception, SystemExit) as fault:
@@ -197,4 +199,4 @@ if __name__ == "__main__":
     status = main()
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(status)  # threads of the user's own code do not keep a finished call alive
+    os._exit(status)  # so that threads of the user's code do not keep the process alive
