@@ -1,6 +1,6 @@
-"""rtrain: train PyTorch models on many machines. `rtrain.train` is what a training script uses.
+"""rtrain trains PyTorch models on many machines. Training scripts use `rtrain.train`.
 
-Submodules are loaded when they are first named, so that `import rtrain` is quick and imports neither PyTorch nor NumPy.
+Submodules are loaded at their first use, so that `import rtrain` is quick and imports neither PyTorch nor NumPy.
 """
 
 from __future__ import annotations

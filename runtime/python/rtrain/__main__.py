@@ -1,4 +1,4 @@
-"""`python -m rtrain ...` is the program `rtrain`: the one that was installed with this interpreter, else the one on PATH."""
+"""Runs the program `rtrain` for `python -m rtrain ...`: the one installed with this interpreter, else the one on PATH."""
 
 from __future__ import annotations
 

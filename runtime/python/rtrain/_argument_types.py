@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class OperationArguments(TypedDict, total=False):
-    """`_arguments.OPERATIONS`: not carried out by operations of a Dataset."""
+    """`_arguments.OPERATIONS`: arguments that operations of a Dataset accept and do not support."""
 
     compute: Any
     concurrency: Any
@@ -32,7 +32,7 @@ class OperationArguments(TypedDict, total=False):
 
 
 class ReaderArguments(OperationArguments, total=False):
-    """`_arguments.READERS`: not carried out by functions that make a Dataset."""
+    """`_arguments.READERS`: arguments that functions which make a Dataset accept and do not support."""
 
     override_num_blocks: Any
     parallelism: Any
@@ -41,7 +41,9 @@ class ReaderArguments(OperationArguments, total=False):
 
 
 class WriterArguments(TypedDict, total=False):
-    """`_arguments.WRITERS` is not carried out by functions that write a Dataset; the first two are."""
+    """`_arguments.WRITERS`: arguments of functions that write a Dataset. The first two are supported, the others accepted
+    only.
+    """
 
     min_rows_per_file: int | None
     max_rows_per_file: int | None
@@ -55,7 +57,7 @@ class WriterArguments(TypedDict, total=False):
 
 
 class InitArguments(TypedDict, total=False):
-    """`_arguments.INIT`: not carried out by `rtrain.init`."""
+    """`_arguments.INIT`: arguments that `rtrain.init` accepts and does not support."""
 
     configure_logging: Any
     dashboard_host: Any
@@ -71,7 +73,7 @@ class InitArguments(TypedDict, total=False):
 
 
 class ReporterArguments(TypedDict, total=False):
-    """`_arguments.REPORTER`: not carried out by `tune.CLIReporter`."""
+    """`_arguments.REPORTER`: arguments that `tune.CLIReporter` accepts and does not support."""
 
     total_samples: Any
     max_column_length: Any
@@ -81,7 +83,9 @@ class ReporterArguments(TypedDict, total=False):
 
 
 class RemoteArguments(TypedDict, total=False):
-    """`@rtrain.remote(...)` and `.options(...)`: those that are carried out (`Options`), then `_arguments.REMOTE`."""
+    """Arguments of `@rtrain.remote(...)` and `.options(...)`: first the supported ones (`Options`), then
+    `_arguments.REMOTE`.
+    """
 
     num_cpus: float | None
     num_gpus: float | None

@@ -17,8 +17,9 @@ _warned: set[str] = set()
 
 
 def _callers_level() -> int:
-    """The stack level, for `warnings.warn` in `once`, of the first caller outside of rtrain: Python shows a DeprecationWarning only
-    where it comes from the user's own script."""
+    """Returns the stack level, for `warnings.warn` in `once`, of the first caller outside of rtrain. Python shows a
+    DeprecationWarning only for code of the user's own script.
+    """
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == "rtrain":
         level, frame = level + 1, frame.f_back
@@ -35,7 +36,9 @@ def once(key: str, message: str) -> None:
 
 @dataclass(frozen=True)
 class Rule:
-    """neutral: values that ask for what rtrain does anyway. Another value is told of with the reason, or refused with it."""
+    """How an unsupported argument is treated. `neutral` values ask for what rtrain does anyway. For any other value the user
+    gets a notice or an error with the reason.
+    """
 
     why: str
     neutral: tuple[Any, ...] = (None,)
@@ -65,7 +68,7 @@ OPERATIONS: Table = {
     "max_restarts": Rule(_FAILS, (None, 0)),
     "max_task_retries": Rule(_FAILS, (None, 0)),
 }
-CARRIED_OUT = {"concurrency"}  # by operations that call a function
+CARRIED_OUT = {"concurrency"}  # supported by operations that call a function
 FUNCTIONS: Table = {name: rule for name, rule in OPERATIONS.items() if name not in CARRIED_OUT}
 _PIECES = "rows flow in pieces of a few MiB, which any number of ranks shares"
 READERS: Table = {
@@ -116,7 +119,7 @@ REPORTER: Table = {
 _BEHIND = "agents upload checkpoints while the loop runs"
 _BLOCKS = Rule(_PIECES)
 _HINT = Rule("each reader opens the files of its own part")
-NAMED: Mapping[str, Table] = {  # parameters that stand in a signature for scripts that give them
+NAMED: Mapping[str, Table] = {  # parameters that are in a signature only for scripts that pass them
     "random_shuffle": {"num_blocks": _BLOCKS},
     "repartition": {"num_blocks": _BLOCKS, "target_num_rows_per_block": _BLOCKS},
     "split": {"locality_hints": _HINT},
@@ -170,7 +173,9 @@ NAMED: Mapping[str, Table] = {  # parameters that stand in a signature for scrip
 
 
 def check(caller: str, given: Mapping[str, Any], table: Table) -> None:
-    """TypeError for an argument that is in no table, ValueError for one that is refused. Others are told of once."""
+    """Raises TypeError for an argument that is in no table, and ValueError for a refused one. Prints one notice for each
+    other argument.
+    """
     unknown = sorted(set(given) - set(table))
     if unknown:
         raise TypeError(f"{caller}() has no argument {unknown[0]!r}")
@@ -190,10 +195,12 @@ def check_named(caller: str, **given: Any) -> None:
 
 
 def check_fields(caller: str, config: object) -> None:
-    """The same of a config's fields."""
+    """Checks the fields of a config like `check`."""
     check(caller, {name: getattr(config, name) for name in NAMED[caller]}, NAMED[caller])
 
 
 def _is(value: Any, neutral: Any) -> bool:
-    """Equal and of one kind: 0 is not False, and what compares in its own way (an array) is not neutral."""
+    """Returns true if the values are equal and of the same type: 0 is not False. An object with its own comparison (an
+    array) is not neutral.
+    """
     return value is neutral or (type(value) is type(neutral) and bool(value == neutral))

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator
 from types import ModuleType
 
 _lock = threading.Lock()
-_holders: Counter[str] = Counter()  # how often each module was registered here
+_holders: Counter[str] = Counter()  # number of registrations of each module
 
 
 def _in_a_child() -> None:
     global _lock
-    _lock = threading.Lock()  # a thread that is not there may hold the other
+    _lock = threading.Lock()  # replaces the lock, which a thread of the parent may hold
 
 
 os.register_at_fork(after_in_child=_in_a_child)

@@ -8,7 +8,7 @@ _steps: list[Callable[[], None]] = []
 
 
 def before_shutdown(step: Callable[[], None]) -> None:
-    """`step` runs at `rtrain.shutdown()` and at the process's end, the latest one first."""
+    """Runs `step` at `rtrain.shutdown()` and at the end of the process. The last registered step runs first."""
     if step not in _steps:
         _steps.append(step)
 

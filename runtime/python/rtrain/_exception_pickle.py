@@ -1,7 +1,7 @@
-"""Exceptions on their way to another process. The text of an exception always arrives; the object arrives where it can be made again.
+"""Sends exceptions to other processes. The text always arrives; the object arrives if it can be unpickled there.
 
-Pickling an exception runs code of its class, and so does making it again. That code may raise anything and may never return, and an
-`__init__` that formats its text formats it twice. So an exception is tried before it is sent.
+Pickling and unpickling an exception run code of its class. That code may raise anything and may never return, and an
+`__init__` that formats its text formats it twice. So each exception is pickled and unpickled as a test before it is sent.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-WITHIN_S = 10.0  # for the code of an exception's class
+WITHIN_S = 10.0  # time limit for the code of an exception's class
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
 
 T = TypeVar("T")
 
 
 class NotCarried(Exception):
-    """An exception cannot be pickled, or cannot be made again. The text says why."""
+    """The exception cannot be pickled or unpickled. The text says why."""
 
 
 def within(call: Callable[[], T]) -> T:
-    """Returns what `call` returns. NotCarried where it raises, whatever it raises, and after WITHIN_S."""
+    """Returns the result of `call`. Raises NotCarried if the call raises anything or takes longer than WITHIN_S."""
     values: list[T] = []
     whys: list[str] = []
 
@@ -36,7 +36,7 @@ def within(call: Callable[[], T]) -> T:
     thread = threading.Thread(target=run, daemon=True, name="rtrain exception")
     try:
         thread.start()
-    except RuntimeError:  # no thread can be started, for want of memory or at the interpreter's end
+    except RuntimeError:  # no thread can be started, without memory or at the end of the interpreter
         run()
     else:
         thread.join(WITHIN_S)
@@ -46,10 +46,10 @@ def within(call: Callable[[], T]) -> T:
 
 
 def dumped(error: BaseException, dump: Callable[[Any], bytes]) -> bytes:
-    """Returns a pickle of `error`, made by `dump`, which gives an exception of the same class with the same text.
+    """Returns a pickle of `error`, made by `dump`. Unpickling it gives an exception of the same class with the same text.
 
-    A class whose own way of pickling does not give that is passed by: the exception is made again without its `__init__`, from its
-    arguments and attributes. NotCarried, with the fault of the class's own way, where that fails as well.
+    If the class's own way of pickling fails in that, the pickle contains its arguments and attributes and bypasses its
+    `__init__`. Raises NotCarried, with the error of the class's own way, if that fails as well.
     """
     try:
         return within(lambda: _tried(error, dump(error)))
@@ -61,7 +61,7 @@ def dumped(error: BaseException, dump: Callable[[Any], bytes]) -> bytes:
 
 
 def loaded(content: bytes) -> BaseException:
-    """Returns the exception of a pickle that `dumped` returned in another process. NotCarried where it cannot be made here."""
+    """Returns the exception of a pickle that `dumped` returned in another process. Raises NotCarried if that fails here."""
 
     def tried() -> BaseException:
         error = pickle.loads(content)
@@ -73,7 +73,7 @@ def loaded(content: bytes) -> BaseException:
 
 
 def in_one_line(error: BaseException) -> str:
-    """Returns the class and the text of `error`; the class alone where its text cannot be made."""
+    """Returns the class and the text of `error`; the class alone if `str(error)` fails."""
     try:
         return f"{type(error).__name__}: {error}"
     except Exception:
@@ -81,7 +81,7 @@ def in_one_line(error: BaseException) -> str:
 
 
 def remade(kind: type[BaseException], args: tuple[Any, ...], attributes: dict[str, Any]) -> BaseException:
-    """Makes an exception of its parts, without its `__init__`. Pickles name this function."""
+    """Makes an exception from its parts, without its `__init__`. Pickles refer to this function by name."""
     error = kind.__new__(kind, *args)
     error.args = args
     error.__dict__.update(attributes)
@@ -99,7 +99,7 @@ class _Parts:
 
 
 def _tried(error: BaseException, content: bytes) -> bytes:
-    """Returns the pickle. TypeError or ValueError where it gives another exception than `error`."""
+    """Returns the pickle. Raises TypeError or ValueError if unpickling it gives another exception than `error`."""
     again = pickle.loads(content)
     if type(again) is not type(error):
         raise TypeError(f"its pickle gives a {type(again).__name__}")

@@ -13,9 +13,9 @@ from typing import BinaryIO
 
 @contextlib.contextmanager
 def replacing(file: pathlib.Path, *, durable: bool = False) -> Iterator[BinaryIO]:
-    """A file to write to, which takes the place of `file` at the end of the block. An error in the block leaves `file` as it was.
+    """Yields a temporary file, which replaces `file` at the end of the block. An error in the block leaves `file` unchanged.
 
-    durable: the content and the name are on disk when this returns. OSError where the folder cannot be written.
+    durable: the content and the name are on disk when this returns. Raises OSError if the folder is not writable.
     """
     beside = _name_beside(file)
     try:
@@ -33,13 +33,15 @@ def replacing(file: pathlib.Path, *, durable: bool = False) -> Iterator[BinaryIO
 
 
 def replace(file: pathlib.Path, content: bytes, *, durable: bool = False) -> None:
-    """`content` takes the place of what `file` holds; see `replacing`."""
+    """Replaces the content of `file`; see `replacing`."""
     with replacing(file, durable=durable) as out:
         out.write(content)
 
 
 def create(file: pathlib.Path, content: bytes) -> bool:
-    """Makes `file`; False where it is there already, which then stays as it is. The content is on disk, its name may not be."""
+    """Creates `file`. Returns False, and changes nothing, if it exists. The content is on disk afterwards; the name may not
+    be.
+    """
     beside = _name_beside(file)
     try:
         with beside.open("wb") as out:
@@ -55,10 +57,10 @@ def create(file: pathlib.Path, content: bytes) -> bool:
 
 
 def sync_folder(folder: pathlib.Path) -> None:
-    """The names in the folder are on disk when this returns.
+    """Writes the names in the folder to disk.
 
-    Some file systems (FUSE, network shares) have no fsync of directories and say so: there the names are as durable as that file
-    system makes them. OSError for any other failure.
+    Some file systems (FUSE, network shares) do not support fsync of directories: names are then as durable as that file
+    system makes them. Raises OSError for any other failure.
     """
     descriptor = os.open(folder, os.O_RDONLY)
     try:

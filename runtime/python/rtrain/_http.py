@@ -1,5 +1,6 @@
-"""A small client of the head: HTTPS pinned to the cluster's CA, JSON, server-sent events that go on where they were cut,
-blobs. The standard library is all it needs."""
+"""A small client of the head: HTTPS pinned to the cluster's CA, JSON, server-sent events that resume after an interruption,
+blobs. It uses the standard library only.
+"""
 
 from __future__ import annotations
 
@@ -26,16 +27,16 @@ SERVER_NAME = "rtrain-head"
 _CONNECT_S = 5.0
 _ANSWER_S = 120.0
 _STREAM_SILENCE_S = 65.0  # the head sends a line every 20 s
-_AWAY_S = 600.0  # a head that stays away longer is not coming back
+_AWAY_S = 600.0  # time after which an unreachable head is given up
 _AGAIN_S = 0.5
-_BUSY_S = 60.0  # how long a head that says "ask again later" is asked again
+_BUSY_S = 60.0  # maximum time for which a request is repeated while the head answers "retry later"
 _PIECE = 1 << 20
 _T = TypeVar("_T")
-SESSION = uuid.uuid4().hex  # names this process: the head groups the runs that one driver submits by it
+SESSION = uuid.uuid4().hex  # id of this process; the head groups the runs of one driver by it
 
 
 class HeadError(RuntimeError):
-    """The head refused, or could not be asked. `code` is one of the API's words; `next` says what to do."""
+    """The head refused the request, or was unreachable. `code` is one of the API's error codes; `next` says what to do."""
 
     def __init__(self, code: str, message: str, what_next: str = "", problems: list[dict[str, Any]] | None = None) -> None:
         lines = [message]
@@ -74,11 +75,11 @@ class Unplaceable(HeadError):
 
 
 class Unreachable(HeadError):
-    """No answer arrived, or one without the cluster's certificate."""
+    """No answer arrived, or the server had a certificate of another cluster."""
 
 
 class Busy(HeadError):
-    """The head did nothing, and will take the request again after `wait_s` seconds (429 with Retry-After)."""
+    """The head refused the request for now and accepts it after `wait_s` seconds (429 with Retry-After)."""
 
     wait_s: float = 0.0
 
@@ -95,7 +96,7 @@ _CODES = {400: "usage", 401: "unauthorised", 403: "unauthorised", 404: "not_foun
 
 
 class _Waits:
-    """The waits of one request for a head that is busy: as long as each answer names, and bounded in sum."""
+    """The waits of one request to a busy head: each as long as the answer says, bounded in sum."""
 
     def __init__(self) -> None:
         self._deadline = 0.0
@@ -114,7 +115,7 @@ class _Waits:
 
 @dataclass(frozen=True)
 class StreamEvent:
-    data: Any  # the JSON of `data:`
+    data: Any  # decoded JSON of `data:`
     name: str = ""
     id: str = ""
 
@@ -135,17 +136,17 @@ class _Connection(http.client.HTTPSConnection):
 
 @dataclass
 class Head:
-    """One cluster's head. May be used by several threads; each request has the connection for itself."""
+    """The head of one cluster. Several threads may use it; each request has a connection for itself."""
 
     place: Place
     _idle: list[_Connection] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _tls: ssl.SSLContext | None = None
-    patience_s: float = 0.0  # how long a head that does not answer is asked again
+    patience_s: float = 0.0  # how long requests to an unreachable head are repeated
 
     @classmethod
     def current(cls, context: str | None = None) -> Head:
-        """The head that the environment or the context file names. HeadError where none is known."""
+        """Returns the head that the environment or the context file names. Raises HeadError if there is none."""
         try:
             place = current_place(context)
         except (ConfigurationError, OSError) as error:
@@ -172,7 +173,7 @@ class Head:
         return self._json("DELETE", path, query)
 
     def items(self, path: str, query: Mapping[str, object] | None = None) -> list[Any]:
-        """All pages of a list."""
+        """Returns the items of all pages of a list."""
         items: list[Any] = []
         cursor = None
         while True:
@@ -246,8 +247,10 @@ class Head:
         away: Callable[[HeadError | None], None] = lambda _: None,
         last_id: str = "",
     ) -> Iterator[StreamEvent]:
-        """Events of a stream until its `end` (given out as the last one), or until `until()` is true. A stream that was
-        cut goes on after the last `id`; `away` is told the fault when the head does not answer, None when it is back."""
+        """Yields the events of a stream including the final `end`, or until `until()` is true. After an interruption the
+        stream resumes behind the last `id`. `away` is called with the error while the head does not answer, and with None
+        when it answers again.
+        """
         away_since: float | None = None
         waits = _Waits()
         while not until():
@@ -317,7 +320,7 @@ class Head:
             raise HeadError("internal", f"the head answered {method} {path} with something that is not JSON") from error
 
     def _ask(self, method: str, path: str, query: Mapping[str, object] | None, body: Any, headers: dict[str, str]) -> bytes:
-        if not (body is None or isinstance(body, bytes)):  # a file, which has been read
+        if not (body is None or isinstance(body, bytes)):  # a file, which must be rewound before a second try
             start = body.tell()
 
             def send() -> bytes:
@@ -354,7 +357,7 @@ class Head:
             except Unreachable:
                 if not again:
                     raise
-                connection.close()  # an idle connection that the head closed meanwhile
+                connection.close()  # the head has closed the idle connection
                 answer = self._send(connection, method, path, query, body, headers)
             text = self._check(answer, method, path) or answer.read()
         except (OSError, http.client.HTTPException) as error:
@@ -432,14 +435,16 @@ class Head:
 
 
 def _closed_there(connection: _Connection) -> bool:
-    """Nothing is to be read on an idle connection but its end; a head closes what was quiet for 75 s."""
+    """Returns true if the other side has closed the idle connection. The head closes connections after 75 s without a
+    request.
+    """
     poll = select.poll()
     poll.register(connection.sock, select.POLLIN)
     return bool(poll.poll(0))
 
 
 def part(text: str) -> str:
-    """One component of a path."""
+    """Quotes one component of a path."""
     return urllib.parse.quote(text, safe="")
 
 

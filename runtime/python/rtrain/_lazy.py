@@ -1,7 +1,7 @@
-"""Public names of a package that are loaded when they are first used, so that importing the package stays quick, and the name that
-public classes go by.
+"""Loads public names of a package at their first use, so that importing the package is quick, and registers the public
+module of classes and functions.
 
-A package that uses this names the same imports under `if TYPE_CHECKING:`, which is what type checkers and editors read;
+A package that uses this has the same imports under `if TYPE_CHECKING:` for type checkers and editors;
 tests/python/types/test_types.py compares the two lists.
 """
 
@@ -16,8 +16,10 @@ from rtrain import _public_names
 
 
 def public_in(package: str, *members: Any) -> None:
-    """Says that users import these classes and functions from `package`: pickles name that one, not the private module that defines
-    them, which so may move. Functions say so themselves; of classes `_public_names` does."""
+    """Declares that users import these classes and functions from `package`. Pickles then name that package, so that the
+    private module that defines them may change. Functions get another `__module__`; classes are registered in
+    `_public_names`.
+    """
     for member in members:
         if isinstance(member, type):
             _public_names.register(package, member)
@@ -28,10 +30,10 @@ def public_in(package: str, *members: Any) -> None:
 def lazy_names(
     package: str, names: Mapping[str, Iterable[str]], modules: Iterable[str] = ()
 ) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
-    """The `__getattr__`, the `__dir__` and the sorted lazy names of a package.
+    """Returns the `__getattr__`, the `__dir__` and the sorted lazy names of a package.
 
-    names: the module that has them, and the public names in it. modules: submodules that are importable as attributes.
-    A submodule that does not exist is an AttributeError; an import that fails inside of one passes through.
+    names: public names by the module that defines them. modules: submodules that are importable as attributes. A missing
+    submodule raises AttributeError; an import error within a submodule is raised unchanged.
     """
     module_of = {name: module for module, public in names.items() for name in public}
     submodules = frozenset(modules)

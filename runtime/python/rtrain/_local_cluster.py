@@ -1,5 +1,6 @@
-"""A cluster for one process: a head and one agent as real daemons on loopback, started by the `rtrain` program. They watch
-this process, so they and their workers end with it however it ends (kill -9 too); what the runs made stays."""
+"""Starts a cluster for one process: a head and one agent as real daemons on loopback, by the `rtrain` program. They watch
+this process, so they and their workers end with it, even by kill -9. Files of runs stay.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +26,13 @@ _DOWN_WITHIN_S = 60.0
 
 
 class LocalClusterError(RuntimeError):
-    """The cluster of this process could not be started. The text says why and what to do."""
+    """The local cluster could not be started. The text says why and what to do."""
 
 
 def find_program() -> pathlib.Path:
-    """The `rtrain` program: RTRAIN_BINARY, what was installed with this interpreter, PATH, beside this package."""
+    """Returns the path of the `rtrain` program: RTRAIN_BINARY, else the one installed with this interpreter, on PATH, or
+    beside this package.
+    """
     given = os.environ.get("RTRAIN_BINARY")
     if given:
         if not os.access(given, os.X_OK):
@@ -48,7 +51,9 @@ def find_program() -> pathlib.Path:
 
 
 def _beside_interpreter() -> list[pathlib.Path]:
-    """Where an installation for this interpreter puts programs; the user's own folder only where its packages are imported too."""
+    """Returns the folders in which installers for this interpreter put programs. The user's own folder is included only if
+    its packages are importable.
+    """
     schemes = [sysconfig.get_default_scheme()]
     if site.ENABLE_USER_SITE:
         schemes.append(sysconfig.get_preferred_scheme("user"))
@@ -62,7 +67,7 @@ def _is_binary(path: pathlib.Path) -> bool:
 
 @dataclass(frozen=True)
 class LocalCluster:
-    """The daemons' directory and the address of their head."""
+    """The directory of the daemons and the address of their head."""
 
     program: pathlib.Path
     folder: pathlib.Path
@@ -94,8 +99,8 @@ class LocalCluster:
         return cls(program, folder, str(answer["address"]), results)
 
     def stop(self) -> None:
-        """Ends the daemons and their workers, and waits for them. Runs in the storage directory stay."""
-        with contextlib.suppress(LocalClusterError, OSError):  # they end with this process at the latest
+        """Stops the daemons and their workers and waits for their end. Runs in the storage directory stay."""
+        with contextlib.suppress(LocalClusterError, OSError):  # the daemons end with this process at the latest
             _run([str(self.program), "down", "--data", str(self.folder)], _DOWN_WITHIN_S)
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -112,7 +117,7 @@ def _run(command: list[str], within_s: float) -> str:
 
 
 def _start_time(pid: int) -> str:
-    """Returns when the process began, in ticks since boot; empty: there is none."""
+    """Returns the start time of the process in ticks since boot; empty if it does not exist."""
     try:
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):

@@ -1,4 +1,4 @@
-"""Nested dicts as one level."""
+"""Flattens nested dicts."""
 
 from __future__ import annotations
 

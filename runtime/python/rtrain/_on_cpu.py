@@ -1,4 +1,4 @@
-"""Pickles of what travels from a node to a driver: its tensors arrive on the CPU, since the driver may have no GPU."""
+"""Pickles values for a driver, which may have no GPU: their tensors arrive on the CPU."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rtrain import _public_names
 
 
 def dumps(value: Any, protocol: int | None = None, buffer_callback: Callable[[Any], Any] | None = None) -> bytes:
-    """As _public_names.dumps, with every tensor of a GPU copied to the CPU; two views of one storage become two tensors."""
+    """Pickles like _public_names.dumps, with each GPU tensor copied to the CPU. Two views of one storage become two tensors."""
 
     class Pickler(_public_names.pickler()):  # type: ignore[misc]
         def reducer_override(self, obj: Any) -> Any:

@@ -1,5 +1,6 @@
-"""Temporary directories, each of which belongs to an object of this process. A directory is removed with its object, when the
-interpreter ends, and by `remove_all` before a process ends without that."""
+"""Temporary directories that belong to objects of this process. A directory is removed with its object, at the end of the
+interpreter, or by `remove_all` before a process ends without its exit handlers.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ _removals: dict[str, weakref.finalize[[str, int], object]] = {}
 
 
 def new_folder(prefix: str) -> str:
-    """Makes an empty directory. `belongs_to` says who removes it; until then nobody does."""
+    """Makes an empty directory. It is removed automatically only after a call of `belongs_to`."""
     return tempfile.mkdtemp(prefix=prefix)
 
 
@@ -27,12 +28,12 @@ def copied(source: str, prefix: str) -> str:
 
 
 def belongs_to(owner: object, folder: str) -> None:
-    """Removes the directory when `owner` is gone or this process ends. A forked child that ends removes nothing."""
+    """Removes the directory when `owner` is deleted or this process ends. The end of a forked child removes nothing."""
     _removals[folder] = weakref.finalize(owner, _remove, folder, os.getpid())
 
 
 def remove_all() -> None:
-    """Removes the directories of this process that are still there. `os._exit` runs nothing at exit: call this before it."""
+    """Removes the remaining directories of this process. `os._exit` runs no exit handlers: call this before it."""
     for removal in list(_removals.values()):
         removal()
 

@@ -1,7 +1,7 @@
-"""Pickles name a public class as users import it, so the private module that defines it may move.
+"""Lets pickles name a public class by the package from which users import it, so that the private module may change.
 
-`__module__` stays that private module: typing.get_type_hints and inspect.getsource look there. `dumps` writes the files of rtrain. In a
-pickle that somebody else writes, the instances of public classes go by the public name too, as copyreg allows; a class itself does not.
+`__module__` stays the private module, which typing.get_type_hints and inspect.getsource need. rtrain writes its own pickles
+by `dumps`. In pickles by others, instances of public classes have the public name too, through copyreg; the classes do not.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _public_names: dict[type, str] = {}
 
 
 def register(package: str, member: type) -> None:
-    """Says that users import the class from `package`."""
+    """Declares that users import the class from `package`."""
     _public_names[member] = f"{package}:{member.__qualname__}"
     copyreg.pickle(member, _reduced)
 
 
 def dumps(value: Any, protocol: int | None = None, buffer_callback: Callable[[Any], Any] | None = None) -> bytes:
-    """Like cloudpickle.dumps, with the public names of rtrain's classes. Plain pickle reads the result."""
+    """Pickles like cloudpickle.dumps, with the public names of rtrain's classes. Plain pickle can read the result."""
     with io.BytesIO() as out:
         pickler()(out, protocol=protocol, buffer_callback=buffer_callback).dump(value)
         return out.getvalue()
@@ -33,7 +33,7 @@ def dumps(value: Any, protocol: int | None = None, buffer_callback: Callable[[An
 
 @functools.cache
 def pickler() -> Any:
-    """The class that `dumps` uses; cloudpickle is not imported before."""
+    """Returns the class that `dumps` uses. cloudpickle is imported only here."""
     import cloudpickle  # type: ignore[import-untyped,unused-ignore]
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
@@ -50,8 +50,9 @@ def pickler() -> Any:
 
 
 def _with_file_name(reduction: Any, file_name: str) -> Any:
-    """cloudpickle puts "<dynamic-code>" for the file of code that travels by value (from 3.1.3 on). Tracebacks of a loop name the
-    user's file, so that it stays."""
+    """Restores the file name of code that is pickled by value, for which cloudpickle (since 3.1.3) writes "<dynamic-code>".
+    Tracebacks of a loop then name the user's file.
+    """
     constructor, arguments, *state = reduction
     return constructor, tuple(file_name if argument == "<dynamic-code>" else argument for argument in arguments), *state
 
@@ -80,6 +81,6 @@ def _named(part: Any) -> Any:
 
 
 def _call(*parts: Any) -> Any:
-    """Makes the object of its parts; those of copy.copy come as they were given."""
+    """Makes the object from its parts; copy.copy passes them without names."""
     constructor, *arguments = [pkgutil.resolve_name(part.name) if isinstance(part, _Named) else part for part in parts]
     return constructor(*arguments)

@@ -1,16 +1,19 @@
-"""The packages that this one cannot do without, as pyproject.toml names them. They are loaded when they are needed; whether they are
-there is looked at before anything is started."""
+"""The packages that rtrain requires, as in pyproject.toml. They are imported when needed; `check` looks for them before
+anything is started.
+"""
 
 from __future__ import annotations
 
 import importlib.util
 import sys
 
-REQUIRED = {"cloudpickle": "cloudpickle", "yaml": "pyyaml", "zstandard": "zstandard"}  # the package by its module
+REQUIRED = {"cloudpickle": "cloudpickle", "yaml": "pyyaml", "zstandard": "zstandard"}  # package by module
 
 
 def check(*modules: str) -> None:
-    """ModuleNotFoundError, with what to install, where one of these is missing; of all, where none is named."""
+    """Raises ModuleNotFoundError, with the packages to install, if one of the modules is missing. Checks all required ones
+    by default.
+    """
     missing = [module for module in modules or REQUIRED if importlib.util.find_spec(module) is None]
     if missing:
         names = " ".join(REQUIRED[module] for module in missing)

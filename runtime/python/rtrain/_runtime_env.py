@@ -1,9 +1,9 @@
-"""`runtime_env`, of `init` and of one run: which of its keys are carried out, how the two become one, and what a run that another run's
-program submits inherits.
+"""Handles `runtime_env` of `init` and of one run: the supported keys, how the two are merged, and what a run inherits if
+another run's program submits it.
 
-A process of a run inherits the variables of its run's `env`, the names of its `secrets`, and its code, as the agent names them in
-RTRAIN_ENV_NAMES, RTRAIN_SECRET_NAMES and RTRAIN_CODE_SHA256. A value of a secret is read from this process's environment and is sent as
-a secret again; no record has it.
+A process of a run inherits the variables of its run's `env`, the names of its `secrets`, and its code, as the agent names
+them in RTRAIN_ENV_NAMES, RTRAIN_SECRET_NAMES and RTRAIN_CODE_SHA256. A secret's value is read from this process's
+environment and sent as a secret again; no record contains it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-OWN_ENV = "RTRAIN_OWN_ENV"  # a run's variable: names in its env and secrets that rtrain has set, not the user
+OWN_ENV = "RTRAIN_OWN_ENV"  # variable of a run: names in its env and secrets that rtrain has set, not the user
 CODE = "RTRAIN_CODE_SHA256"
 _INTERNAL = ("RTRAIN_DRIVER_", "RTRAIN_REMOTE_", "RTRAIN_RESUME_", "RTRAIN_TUNE_", OWN_ENV, CODE)
 
@@ -28,7 +28,7 @@ _INSTEAD = {
 
 
 def checked(given: Mapping[str, Any] | None, what: str) -> dict[str, Any]:
-    """ValueError for a key that is not carried out, TypeError for what is no dict."""
+    """Raises ValueError for an unsupported key, TypeError if it is no dict."""
     if given is None:
         return {}
     if not isinstance(given, Mapping):
@@ -50,7 +50,7 @@ def env_vars(given: Mapping[str, Any]) -> dict[str, str]:
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any] | None) -> dict[str, Any]:
-    """`over` wins; the variables of both are there."""
+    """Merges both, including their variables; `over` wins."""
     return {**base, **(over or {}), "env_vars": {**env_vars(base), **env_vars(over or {})}}
 
 
@@ -68,7 +68,7 @@ def inherited_secrets(job: Mapping[str, Any]) -> list[str]:
 
 
 def inherited_code() -> str:
-    """Returns the hash of the code archive of the run that this process belongs to; "" where there is none."""
+    """Returns the hash of the code archive of the run that this process belongs to; "" if there is none."""
     return os.environ.get(CODE, "")
 
 

@@ -1,5 +1,6 @@
-"""Finds the cluster as the command line does: RTRAIN_* variables, else the user's context file, else the system's. Every value of
-the context file is text, as it stands there."""
+"""Finds the cluster as the command line does: RTRAIN_* variables, else the user's context file, else the system's. Every
+value of the context file is kept as text.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +17,12 @@ _FIELDS = ("address", "token", "ca", "ca_fingerprint")
 
 
 class ConfigurationError(ValueError):
-    """The context file, or a variable, is not as it should be. The text names it."""
+    """The context file or a variable is invalid. The text names it."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where the head is, how it is known (`ca`: PEM text), and who asks."""
+    """The address of a head, the CA that it must have (PEM), and the caller's token."""
 
     address: str = ""
     token: str = ""
@@ -54,7 +55,7 @@ def user_file() -> pathlib.Path:
 
 
 def current_place(context: str | None = None) -> Place | None:
-    """The cluster that is meant now, or None where none is known. `context` names one of the context files."""
+    """Returns the current cluster; None if none is configured. `context` names one of the contexts in the files."""
     layers = [(path, read_yaml(path)) for path in (user_file(), pathlib.Path(SYSTEM_FILE))]
     context_name = (
         context
@@ -83,14 +84,16 @@ def current_place(context: str | None = None) -> Place | None:
 
 
 def read_yaml(path: pathlib.Path) -> dict[str, object]:
-    """The file's map; empty where there is no file. ConfigurationError, with the line, for what is no YAML or no map, says a name
-    twice, or is a part of itself. ModuleNotFoundError, which says what to install, where there is a file and no PyYAML."""
+    """Returns the file's map; empty if there is no file. Raises ConfigurationError, with the line, for invalid YAML, no map,
+    a repeated key, or a value that contains itself. Raises ModuleNotFoundError, with the package to install, for a file
+    without PyYAML.
+    """
     try:
         content = path.read_bytes()
     except FileNotFoundError:
         return {}
     _requirements.check("yaml")
-    import yaml  # not before a file needs it
+    import yaml  # only if there is a file
 
     try:
         text = content.decode()
@@ -111,11 +114,13 @@ def read_yaml(path: pathlib.Path) -> dict[str, object]:
 
 
 class _Values:
-    """Texts, lists and dicts of a file's nodes. A loader of yaml's own would take the last of two values with one name."""
+    """Converts YAML nodes to texts, lists and dicts. PyYAML's own loaders would accept a repeated key and take its last
+    value.
+    """
 
     def __init__(self, path: pathlib.Path) -> None:
         self._path = path
-        self._values: dict[int, object] = {}  # by node: an alias is the node that it names
+        self._values: dict[int, object] = {}  # by node; an alias is the node that it names
         self._open: set[int] = set()
 
     def value(self, node: Any) -> object:

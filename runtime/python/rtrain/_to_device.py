@@ -1,4 +1,4 @@
-"""Tensors of a batch to a device, in whatever the batch is nested; imports torch."""
+"""Moves the tensors of a nested batch to a device; imports torch."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import torch
 
 
 def to_device(batch: Any, device: torch.device | None, *, non_blocking: bool = False, pin: bool = False) -> Any:
-    """`batch` with every tensor in it on `device` (None: where it is): in dicts, lists, tuples, named tuples and data classes of
-    any depth, and in objects with a `to` method. An object without tensors is returned unchanged.
+    """Moves every tensor in `batch` to `device` (None: leaves it where it is): in dicts, lists, tuples, named tuples and
+    data classes of any depth, and in objects with a `to` method. An object without tensors is returned unchanged.
 
-    non_blocking: copies need not be done when this returns. pin: tensors are put into page-locked memory first.
+    non_blocking: copies may be unfinished when this returns. pin: copies tensors to page-locked memory first.
     """
     if isinstance(batch, torch.Tensor):
         if pin:
@@ -40,7 +40,7 @@ def to_device(batch: Any, device: torch.device | None, *, non_blocking: bool = F
 
 
 def _like_mapping(before: Mapping[Any, Any], values: dict[Any, Any]) -> Any:
-    """A dict stays a dict; another mapping keeps its type where that can be made from a dict."""
+    """Returns a dict for a dict. Another mapping keeps its type if that can be made from a dict."""
     if type(before) is dict:
         return values
     try:

@@ -1,11 +1,11 @@
-"""Why a run waits, as the head explains it, for the terminal of who waits for it."""
+"""Describes why a run waits, for the terminal of its driver."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-_TIME = re.compile(r"\b(?:\d+(?:ms|[smhd]))+\d*\b|\b\d+ ms\b")  # 12m, 2h11, 350 ms
+_TIME = re.compile(r"\b(?:\d+(?:ms|[smhd]))+\d*\b|\b\d+ ms\b")  # such as 12m, 2h11, 350 ms
 _REASONS = 3
 
 
@@ -21,5 +21,5 @@ def why_waits(explanation: dict[str, Any]) -> str:
 
 
 def without_times(line: str) -> str:
-    """Removes times from the line. A change of the time alone makes no new line; a place in the queue, or an amount, does."""
+    """Removes times from the line, so that it stays equal while only a time changes."""
     return _TIME.sub("", line)

@@ -1,7 +1,7 @@
-"""How long a training loop waits for its batches, and for other ranks in collectives: told to the agent, for goodput.
+"""Measures how long a training loop waits for batches, and for other ranks in collectives. The agent uses it for goodput.
 
-Each wait costs two looks at the clock and an addition. The worker library hears of them when 10 ms have come together,
-so the sum of a worker may be 10 ms short. In a process that no agent started nothing is measured.
+Each wait costs two reads of the clock and an addition. The worker library is called once for every 10 ms of waiting, so a
+worker's sum may be 10 ms short. Nothing is measured in a process that no agent started.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ T = TypeVar("T")
 _TOLD_FROM_NS = 10_000_000
 _END: Any = object()
 _data_ns = 0
-_waiting = False  # a batch is waited for: what that reads in its turn is a part of the same wait
+_waiting = False  # a wait is being measured; a wait within it is a part of it
 
 
 def _tell(name: str) -> Callable[[int], None] | None:
@@ -30,7 +30,7 @@ def _tell(name: str) -> Callable[[int], None] | None:
 
 
 def measured(batches: Iterable[T]) -> Iterator[T]:
-    """The batches. The time until each is there counts as waiting for data."""
+    """Yields the batches. The time until each one arrives counts as waiting for data."""
     tell = _tell("data_wait")
     return iter(batches) if tell is None else _measured(iter(batches), tell)
 
@@ -61,5 +61,7 @@ def _measured(batches: Iterator[T], tell: Callable[[int], None]) -> Iterator[T]:
 
 
 def barrier_wait() -> Callable[[int], None] | None:
-    """Takes the microseconds that this rank waited for others in a collective; None where nobody listens."""
+    """Returns the function that takes the microseconds for which this rank waited in a collective; None if this process is
+    no worker.
+    """
     return _tell("barrier_wait")

@@ -35,7 +35,7 @@ class ClusterInfo:
 
     address: str
     local: bool
-    storage: str = ""  # where a local cluster keeps its runs
+    storage: str = ""  # directory of a local cluster's runs
     runtime_env: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -78,20 +78,21 @@ def init(
 ) -> ClusterInfo:
     """Connects this process to a cluster.
 
-    address: "host:port" is the head there, known by a context or by RTRAIN_TOKEN and RTRAIN_CA. "local" starts a cluster on
-    this machine that ends with this process, with its runs in ~/rtrain_results. "auto" takes the current context or
-    RTRAIN_ADDRESS, and never starts a cluster. None does the same, but starts a cluster like "local" where there is no context,
-    or where it names a cluster of this machine that does not run.
-    num_cpus, num_gpus, resources: of the cluster that is started; left out, what the machine has.
+    address: "host:port" is the head there; a context, or RTRAIN_TOKEN and RTRAIN_CA, must give access to it. "local" starts
+    a cluster on this machine that ends with this process, with its runs in ~/rtrain_results. "auto" takes the current
+    context or RTRAIN_ADDRESS, and never starts a cluster. None does the same, but starts a cluster like "local" if there is
+    no context, or if it names a stopped cluster of this machine.
+    num_cpus, num_gpus, resources: of the started cluster; by default those of the machine.
     ignore_reinit_error: a second `init` does nothing instead of raising RuntimeError.
     runtime_env: {"env_vars": {...}, "working_dir": path} for runs that this process submits. A run's own worker_runtime_env
-    wins, variable by variable. Remote calls get both too. A run that a run's program submits inherits the variables,
-    secrets (by name) and code of that run, and this wins over them.
-    storage_path: where a started cluster keeps its runs.
-    log_to_driver: whether this process shows what workers, remote functions and actors print.
+    wins, variable by variable. Remote calls get both too. A run that a run's program submits inherits the variables, secrets
+    (by name) and code of that run, and this wins over them.
+    storage_path: directory of a started cluster's runs.
+    log_to_driver: whether this process shows the output of workers, remote functions and actors.
 
-    ConnectionError where no cluster answers; LocalClusterError where none can be started; TypeError for an unknown option;
-    ValueError for what runtime_env cannot carry out; ModuleNotFoundError, with what to install, where a required package is missing.
+    Raises ConnectionError if no cluster answers; LocalClusterError if none can be started; TypeError for an unknown option;
+    ValueError for unsupported parts of runtime_env; ModuleNotFoundError, with the packages to install, if a required one is
+    missing.
     """
     global _connection
     _arguments.check("rtrain.init", others, _arguments.INIT)
@@ -116,13 +117,13 @@ def is_initialized() -> bool:
 
 
 def shutdown() -> None:
-    """Ends this process's connection, and the cluster that `init` started for it. Does nothing where there is no connection."""
+    """Ends this process's connection, and the cluster that `init` started for it. Does nothing without a connection."""
     global _connection
     if _connection is None:
         return
     ended, _connection = _connection, None
     if ended.pid != os.getpid():
-        return  # a forked child: the cluster is its parent's
+        return  # the cluster belongs to the parent of this forked child
     from rtrain import _closing
 
     _closing.run()
@@ -139,12 +140,12 @@ atexit.register(shutdown)
 
 
 def ensure() -> ClusterInfo:
-    """The connection; made with the defaults when there is none. For whatever submits runs."""
+    """Returns the connection. Connects with the defaults if there is none."""
     return init(ignore_reinit_error=True)
 
 
 def shows_prints() -> bool:
-    """Whether what runs of this process print is shown here: `init(log_to_driver=)`."""
+    """Returns `init(log_to_driver=)`: whether this process shows the output of its runs."""
     return _connection is None or _connection.prints
 
 
@@ -176,7 +177,7 @@ def _connect(address: str | None, wishes: dict[str, float], storage: Any, enviro
 
 
 def _nobody_to_ask() -> bool:
-    """No cluster is known; or the one known is on this machine and does not run any more."""
+    """Returns true if no cluster is configured, or only one on this machine that has stopped."""
     place = current_place()
     if place is None:
         return True
@@ -203,7 +204,9 @@ def _start_local(wishes: dict[str, float], storage: Any, environment: dict[str, 
 
 
 def _point_to(address: str) -> None:
-    """Makes `address` the cluster meant, with the token and CA of a context that has it, else with those set already."""
+    """Makes `address` the current cluster, with the token and CA of a context with that address, else with those already
+    set.
+    """
     address_parts = split_address(address)
     for path in (user_file(), SYSTEM_FILE):
         contexts = read_yaml(type(user_file())(path)).get("contexts")

@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 
 
 class _Here(threading.local):
-    """The position that this thread makes an item for."""
+    """The position of the item that this thread makes."""
 
-    prefix: tuple[int, ...] | None = None  # seed, epoch, and what tells apart positions with one number; None: no position
+    prefix: tuple[int, ...] | None = None  # seed, epoch, and numbers that distinguish equal positions; None: no position
     place: int = 0
-    seeds: bool = False  # the global generators are seeded for each call of a function
+    # Whether each call of a function seeds the global generators 33s replaced, never changed => is replaced, never modified.
+    seeds: bool = False
     generators_of: tuple[tuple[int, ...] | None, int] = (None, 0)
     generators: dict[str, Any] = {}  # noqa: RUF012  # replaced, never changed
 
@@ -100,7 +101,7 @@ def seed_global_generators() -> None:
 
 
 def is_loader_process() -> bool:
-    """True in a process that a torch DataLoader has started to make items."""
+    """Returns true in a process that a torch DataLoader has started to make items."""
     data = sys.modules.get("torch.utils.data")
     return data is not None and data.get_worker_info() is not None
 
@@ -118,7 +119,7 @@ def _torch(number: int) -> torch.Generator:
 
 
 _MAKERS: dict[str, Any] = {"numpy": _numpy, "torch": _torch}
-_SALTS = {"numpy": 1, "torch": 2}  # the generators draw other numbers than each other and than the global ones
+_SALTS = {"numpy": 1, "torch": 2}  # makes the generators differ from each other and from the global ones
 
 
 public_in("rtrain.data", generator)
