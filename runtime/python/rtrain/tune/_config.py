@@ -1,5 +1,6 @@
-"""The configuration of a Tuner: how trials are compared, how many there are, where they run; with checks before anything is
-submitted."""
+"""The configuration of a Tuner: comparison of trials, their number, and their runs. It is checked before anything is
+submitted.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -26,7 +27,8 @@ class CheckpointConfig(_configs.CheckpointConfig):
     def __post_init__(self) -> None:
         _config_types.check("CheckpointConfig", self)
         frequency, at_end = self.checkpoint_frequency, self.checkpoint_at_end
-        self.checkpoint_frequency = self.checkpoint_at_end = None  # functions decide themselves, so no notice is given
+        # Functions decide themselves, so the user gets no notice about these.
+        self.checkpoint_frequency = self.checkpoint_at_end = None
         super().__post_init__()
         if frequency is not None and frequency < 0:
             raise ValueError(f"checkpoint_frequency is {frequency!r}; it is a whole number from 0 (never)")
@@ -155,13 +157,13 @@ def stoppers(stop: Any) -> tuple[Stopper | None, Stopper | None]:
 
 
 def _ends_all(stopper: Stopper) -> bool:
-    """Returns whether the stopper, or one inside of it, overrides `stop_all`. The driver alone can ask that."""
+    """Returns true if the stopper, or one inside of it, overrides `stop_all`, which only the driver can evaluate."""
     inner = stopper._stoppers if isinstance(stopper, CombinedStopper) else ()
     return type(stopper).stop_all not in (Stopper.stop_all, CombinedStopper.stop_all) or any(map(_ends_all, inner))
 
 
 def of_trial(config: _configs.RunConfig, *, name: str, storage_path: str | None, env: Mapping[str, str]) -> _configs.RunConfig:
-    """The RunConfig of one trial's run."""
+    """Returns the RunConfig of one trial's run."""
     failure = config.failure_config or _configs.FailureConfig()
     checkpoint = config.checkpoint_config or _configs.CheckpointConfig()
     of_one = _configs.RunConfig(
@@ -190,7 +192,7 @@ def of_trial(config: _configs.RunConfig, *, name: str, storage_path: str | None,
 
 
 def of_tuner(given: _configs.RunConfig | None) -> _configs.RunConfig:
-    """A tune.RunConfig; one of rtrain.train is taken as well."""
+    """Returns a tune.RunConfig, also for one of rtrain.train."""
     if given is None:
         return RunConfig()
     if not isinstance(given, _configs.RunConfig):

@@ -1,4 +1,4 @@
-"""Inside a trial: which one this is, and what a function trainable calls."""
+"""Facts and functions for code inside a trial."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VARIABLE = "RTRAIN_TUNE_TRIAL"
 
 
 class TuneContext(TrainContext):
-    """The facts about this trial; they do not change while the process lives."""
+    """The facts about this trial, which are constant during the life of the process."""
 
     def __init__(self, facts: Facts, trial: Mapping[str, Any]) -> None:
         super().__init__(facts)

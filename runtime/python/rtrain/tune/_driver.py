@@ -1,4 +1,4 @@
-"""A sweep's driver: takes news, lets the sweep decide, carries it out, keeps the sweep's file, shows the trials."""
+"""The driver of a sweep: passes news to the sweep, executes its decisions, writes the sweep's file, and shows the trials."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from rtrain.tune.callback import Callbacks
 _TICK_S = 0.2
 _POLL_S = 1.0
 _SAVE_S = 1.0
-_LEAVING_S = 10.0  # patience with the head of a driver that has failed
+_LEAVING_S = 10.0  # patience with an unreachable head after an error in the driver
 
 
 @dataclass(frozen=True)
 class Beginning:
-    """How a driver begins.
+    """The driver's initial facts.
 
-    taken_up: whether an earlier driver has begun the sweep. states: what its callbacks had kept. stop: RunConfig(stop=).
-    total_samples: how many trials there will be; None: the searcher decides.
+    taken_up: whether an earlier driver has begun the sweep. states: the stored states of callbacks. stop: RunConfig(stop=).
+    total_samples: the number of trials; None: the searcher decides.
     """
 
     taken_up: bool
@@ -67,7 +67,9 @@ class SweepDriver:
         self._explained = self._not_saved = ""
 
     def run(self) -> None:
-        """Runs the sweep to its end. TuneError, or what a callback or the cluster raised: the trials are stopped then."""
+        """Runs the sweep to its end. Raises TuneError, or the exception of a callback or of the cluster, after all trials
+        are stopped.
+        """
         begin, limits = self._begin, self.sweep.limits
         self.table.begin(self.sweep, begin.total_samples)
         self.callbacks.call("setup", stop=begin.stop, num_samples=limits.num_samples, total_num_samples=begin.total_samples)
@@ -91,7 +93,7 @@ class SweepDriver:
 
     def _until_done(self) -> None:
         for trial in self.sweep.trials:
-            if trial.finished:  # a driver that was killed may have left its donor's checkpoint held
+            if trial.finished:  # a killed driver may have left the donor's checkpoint held
                 self.runs.release(trial, self.sweep.trials)
         is_over = False
         while not is_over:
@@ -101,7 +103,7 @@ class SweepDriver:
             self.callbacks.call("on_step_end", iteration=self._iteration, trials=self.sweep.trials)
 
     def _step(self) -> bool:
-        """One round: starts trials, takes news, stops what is due. Returns whether the sweep is over."""
+        """Runs one round: starts trials, handles news, stops trials. Returns true if the sweep is over."""
         self._start()
         if self.sweep.done:
             return True
@@ -117,7 +119,7 @@ class SweepDriver:
     def _start(self) -> None:
         starting = self.sweep.to_start()
         if starting:
-            self._save()  # so that a driver that comes later knows the runs' names
+            self._save()  # lets a later driver find the runs by name
         for trial in starting:
             self._start_one(trial)
         if starting:
@@ -132,7 +134,7 @@ class SweepDriver:
                 self._observed[trial.leg.run_id] = Observed(int(joined.get("attempt") or 0), int(joined.get("failures") or 0))
         except (HeadError, ValueError, TuneError) as error:
             if isinstance(error, Unreachable) or not any(other.leg.run_id for other in self.sweep.trials):
-                raise  # the first one: what is wrong with it is wrong with all
+                raise  # the first trial; the others would fail in the same way
             self.runs.release(trial, self.sweep.trials)
             self._stop(self.sweep.refused(trial.trial_id, error))
             return
@@ -161,7 +163,9 @@ class SweepDriver:
         return [*trial.legs[:-1], *self.sweep.trial(trial.leg.resume_from).legs] if trial.leg.resume_from else []
 
     def _stop(self, trials: list[Trial]) -> bool:
-        """Whether the head was told of all; a head that is away is not asked trial by trial."""
+        """Requests the stop of the trials' runs. Returns true if the head accepted all. Stops at the first request that an
+        unreachable head does not answer.
+        """
         for number, trial in enumerate(trials):
             try:
                 self.runs.stop(trial)
@@ -238,7 +242,7 @@ class SweepDriver:
         if time.monotonic() - self._polled < _POLL_S:
             return
         self._polled = time.monotonic()
-        with contextlib.suppress(Unreachable):  # the threads that follow tell of a head that stays away
+        with contextlib.suppress(Unreachable):  # the followers' threads report an unreachable head
             runs = self.runs.live_runs()
             self._explain(runs)
             for trial in self.sweep.live:
@@ -254,7 +258,7 @@ class SweepDriver:
                     self._observe(trial, run)
 
     def _explain(self, runs: Mapping[str, Mapping[str, Any]]) -> None:
-        """Why no trial runs, when it changes."""
+        """Prints why no trial runs, whenever the reason changes."""
         live = [trial for trial in self.sweep.live if trial.leg.run_id in runs]
         if not live or any(runs[trial.leg.run_id]["state"] != "QUEUED" for trial in live) or not self.table.verbose:
             return
@@ -265,7 +269,7 @@ class SweepDriver:
             say(f"{live[0].name}: {line}" + (f" {more}" if more else ""))
 
     def _save(self) -> None:
-        """A disk that is full does not end a sweep."""
+        """Writes the sweep's file. A full disk does not end the sweep."""
         self._saved = time.monotonic()
         try:
             self.file.save(self.sweep, self.callbacks.states(self.file.kept_callbacks))

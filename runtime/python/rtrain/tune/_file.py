@@ -1,5 +1,6 @@
-"""A sweep's directory: `sweep.json` holds the trials and what the searcher and the scheduler know, replaced by a rename at
-every change; `tuner.pkl` what the Tuner was made with."""
+"""A sweep's directory. `sweep.json` holds the trials and the states of searcher and scheduler; a rename replaces it at every
+change. `tuner.pkl` holds the arguments of the Tuner.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +64,7 @@ class SweepFile:
         _files.replace(self.folder / SWEEP, json.dumps(state, indent=1).encode(), durable=True)
 
     def _trial_json(self, trial: Trial) -> dict[str, Any]:
-        """Returns a trial's JSON; that of the last time where the trial has not changed since."""
+        """Returns a trial's JSON; the earlier one if the trial has not changed."""
         state = (trial.status, trial.reports, len(trial.legs), trial.leg.run_id, trial.leg.seen, trial.leg.holds, trial.started)
         kept = self._written.get(trial.trial_id)
         if kept is None or kept[0] != state:
@@ -85,7 +86,7 @@ class SweepFile:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """One driver at a time: TuneError while another one runs this sweep, or another of its name."""
+        """Locks the sweep for one driver. Raises TuneError while another driver runs this sweep, or another one of its name."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / _LOCK).open("a+") as lock:
             try:
@@ -104,7 +105,7 @@ class SweepFile:
             yield
 
     def _set_aside(self) -> None:
-        """An earlier sweep of this name keeps its file under the time of its last change."""
+        """Renames the file of an earlier sweep of this name after the time of its last change."""
         old = self.folder / SWEEP
         if old.is_file():
             stamp = datetime.datetime.fromtimestamp(old.stat().st_mtime).strftime("%Y-%m-%d_%H-%M-%S.%f")
@@ -112,7 +113,7 @@ class SweepFile:
 
 
 def without_unpicklable(config: RunConfig) -> RunConfig:
-    """The driver's own helpers (callbacks, a reporter) may hold what cannot be kept: a later driver goes on without them."""
+    """Removes the driver's own helpers (callbacks, a reporter) that cannot be pickled. A later driver runs without them."""
     kept = []
     for callback in config.callbacks or []:
         if _can_be_pickled(callback):
@@ -150,7 +151,7 @@ def read_tuner(folder: pathlib.Path) -> dict[str, Any]:
 
 
 def read(folder: pathlib.Path) -> dict[str, Any]:
-    """sweep.json. TuneError where there is none, or of a later version."""
+    """Returns sweep.json. Raises TuneError if it is missing or of a later version."""
     try:
         state = json.loads((folder / SWEEP).read_text())
     except FileNotFoundError as error:
@@ -182,7 +183,7 @@ def take_over(sweep: Sweep, state: dict[str, Any]) -> None:
 
 
 def callback_states(state: dict[str, Any]) -> list[Any]:
-    """Returns what the callbacks' `get_state` had returned, in their order. An earlier version has kept none."""
+    """Returns the stored results of the callbacks' `get_state`, in their order; empty for an earlier version."""
     return [_unpacked(kept) for kept in state.get("callbacks", [])]
 
 
@@ -191,7 +192,7 @@ def _trial_json(trial: Trial) -> dict[str, Any]:
         "trial_id": trial.trial_id,
         "name": trial.name,
         "status": trial.status,
-        "params": {key: _shown(value) for key, value in trial.drawn.items()},  # for readers; what counts is in "pickle"
+        "params": {key: _shown(value) for key, value in trial.drawn.items()},  # for readers; the values in "pickle" are used
         "last_result": json.loads(_metrics.encode(trial.last_result)),
         "reports": trial.reports,
         "why": trial.why,

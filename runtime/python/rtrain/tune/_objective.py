@@ -9,7 +9,9 @@ from rtrain import _public_names
 
 
 class Objective:
-    """A metric and whether less or more of it is better; None where TuneConfig is to say so. ValueError: no such mode."""
+    """A metric and whether less or more of it is better. None leaves that to TuneConfig. Raises ValueError for an unknown
+    mode.
+    """
 
     def __init__(self, metric: str | None = None, mode: str | None = None) -> None:
         if mode not in (None, "min", "max"):

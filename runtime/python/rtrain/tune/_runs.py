@@ -29,7 +29,8 @@ from rtrain.tune._trial import Leg, Trial
 _PAUSE_S = 0.1
 _TRIES = 5
 _HELD, _FREE = "HELD", "FREE"
-_OF_SWEEP = frozenset({"scheduler", "exploit", "stopper", "budget", "fail_fast"})  # other endings are a person's
+# Endings by the sweep; users cause the others.
+_OF_SWEEP = frozenset({"scheduler", "exploit", "stopper", "budget", "fail_fast"})
 _HOW: dict[str, Ended] = {"SUCCEEDED": "succeeded", "FAILED": "failed", "STOPPED": "stopped"}
 
 
@@ -40,7 +41,7 @@ class Report:
     position: int
     metrics: dict[str, Any]
     attempt: int = 0
-    checkpoint: str = ""  # the directory of the checkpoint that came with it, committed or not
+    checkpoint: str = ""  # directory of the checkpoint of this report, committed or not
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class RunEnded:
 
 @dataclass(frozen=True)
 class Fault:
-    """The cluster does not answer any more, or following a trial went wrong: the sweep cannot know how it goes."""
+    """The cluster no longer answers, or following a trial failed, so the sweep has no news of it."""
 
     error: Exception
 
@@ -88,15 +89,15 @@ class TrialRuns:
 
     # -- one trial ----------------------------------------------------------------------------------------------------
     def submit(self, trial: Trial, donors: list[Leg]) -> None:
-        """Submits a trial. HeadError, PackingError, ValueError where it cannot be.
+        """Submits a trial. Raises HeadError, PackingError or ValueError if that fails.
 
-        donors: the runs of the trial whose checkpoint it starts from, and before them its own earlier ones.
+        donors: the trial's own earlier runs, then the runs of the trial whose checkpoint it starts from.
         """
         donor = self._donor(trial, donors) if trial.leg.resume_from else None
         submission = Submission(self.trials.trainer(trial, donor), self.head, self.project)
         self._known(trial.leg, submission.start())
         for warning in submission.warnings:
-            if warning not in self._warned:  # the same warning for many trials
+            if warning not in self._warned:  # prints a warning of many trials once
                 self._warned.add(warning)
                 say(f"{submission.name}: {warning}")
         self.follow(trial)
@@ -141,7 +142,7 @@ class TrialRuns:
         return None
 
     def _of_directory(self, trial: Trial) -> dict[str, Any] | None:
-        """Returns `result.json` of a run whose cluster is gone. None: its directory does not say that it succeeded."""
+        """Returns `result.json` of a run whose cluster is gone; None unless it says that the run succeeded."""
         leg = trial.leg
         if not leg.run_path:
             return None
@@ -174,7 +175,7 @@ class TrialRuns:
                     break
                 newest = next((checkpoint for checkpoint in checkpoints if checkpoint["latest"]), checkpoints[-1])
                 if not self._hold(trial, leg.run_id, newest["directory"]):
-                    continue  # removed meanwhile, since a newer one has come
+                    continue  # deleted in favour of a newer one
                 metrics: Any = _metrics.decode(newest["metrics"])
                 trial.leg.base = {
                     name: float(metrics[name]) for name in ("training_iteration", "time_total_s") if name in metrics
@@ -191,22 +192,23 @@ class TrialRuns:
             kept = directory in [checkpoint["directory"] for checkpoint in self._checkpoints(run_id)]
         except (Conflict, NotFound):
             return False
-        if kept:  # otherwise its deletion had begun before, and the head ignores the value
+        if kept:  # otherwise its deletion had begun, and the head ignores the value
             trial.leg.holds = route
         return kept
 
     def _checkpoints(self, run_id: str) -> list[dict[str, Any]]:
-        """The run's committed checkpoints, without those that are being deleted."""
+        """Returns the run's committed checkpoints, without those that are being deleted."""
         try:
             checkpoints = self.head.items(f"/v1/runs/{part(run_id)}/checkpoints")
-        except NotFound:  # somebody has removed the run
+        except NotFound:  # a user has removed the run
             return []
         return [checkpoint for checkpoint in checkpoints if not checkpoint["deleting"]]
 
     def release(self, trial: Trial, trials: list[Trial]) -> None:
-        """Gives up the donor's checkpoint that the trial's run holds, unless the run of another trial holds it too.
+        """Releases the donor's checkpoint that the trial's run holds, unless another trial's run holds it too.
 
-        Call it when the run has a checkpoint of its own, or has ended: until then each of its attempts starts from the donor's.
+        Call it when the run has a checkpoint, or has ended: until then each of its attempts starts from the donor's
+        checkpoint.
         """
         route = trial.leg.holds
         holders = [other for other in trials if other is not trial and other.leg.holds == route and not other.finished]
@@ -216,7 +218,7 @@ class TrialRuns:
         trial.leg.holds = ""
 
     def stop(self, trial: Trial) -> None:
-        """Requests the end of the trial's run, unless it has ended already. The run's reason names what ends the trial."""
+        """Requests a stop of the trial's run. The run's reason names what ends the trial. Does nothing if the run has ended."""
         body = {"for": trial.ending} if trial.ending in _OF_SWEEP else {}
         with contextlib.suppress(NotFound, Conflict):
             self.head.post(f"/v1/runs/{part(trial.leg.run_id)}/stop", body)
@@ -227,7 +229,7 @@ class TrialRuns:
         threading.Thread(target=self._follow, args=arguments, daemon=True, name=f"rtrain-trial-{trial.trial_id}").start()
 
     def leave(self) -> None:
-        """No more news: the threads end at their next event."""
+        """Ends the threads at their next event."""
         self._leaving.set()
 
     def _follow(self, trial_id: str, leg: int, run_id: str, seen: int) -> None:
@@ -248,8 +250,8 @@ class TrialRuns:
                     validator.finish()
                 self.news.put(RunEnded(trial_id, leg, _HOW[run["state"]], self._result(run)))
         except NotFound as error:
-            self.news.put(RunEnded(trial_id, leg, "failed", Result(error=error)))  # somebody has removed the run
-        except Exception as error:  # raised here, because otherwise the sweep would wait for ever
+            self.news.put(RunEnded(trial_id, leg, "failed", Result(error=error)))  # a user has removed the run
+        except Exception as error:  # raised in the driver, since the sweep would otherwise wait for ever
             if not self._leaving.is_set():
                 self.news.put(Fault(error))
 
@@ -266,7 +268,7 @@ class TrialRuns:
             return Result(path=str(run["run_path"]), error=None if run["state"] == "SUCCEEDED" else why)
 
     def _away(self, error: HeadError | None) -> None:
-        """All trials' threads notice a head that does not answer; the first one says so."""
+        """Reports once that the head does not answer, or answers again, although all trials' threads notice it."""
         with self._lock:
             if (error is None) == (not self._is_away):
                 return
@@ -290,5 +292,5 @@ class TrialRuns:
         return ""
 
     def live_runs(self) -> dict[str, dict[str, Any]]:
-        """The cluster's live runs by id."""
+        """Returns the cluster's live runs by id."""
         return {str(run["run_id"]): run for run in self.head.items("/v1/runs", {"limit": 1000})}

@@ -1,5 +1,6 @@
-"""The decisions of a sweep: which trial starts, which one ends, when all is over. Pure: what happened comes in, what to do goes
-out. `_driver.py` carries it out."""
+"""The decisions of a sweep: starts and ends of trials, and the end of the sweep. PURE: it receives events and returns
+actions, which `_driver.py` executes.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ from rtrain.tune.search._variants import constants, merged
 from rtrain.tune.search.basic_variant import BasicVariantGenerator
 from rtrain.tune.stopper import Stopper
 
-_AHEAD = 16  # trials that a scheduler chooses among
-Ended = Literal["succeeded", "failed", "stopped"]  # how a run ended, as the cluster says
+_AHEAD = 16  # number of waiting trials from which a scheduler chooses
+Ended = Literal["succeeded", "failed", "stopped"]  # how a run ended, by its state
 
 
 @dataclass
@@ -41,16 +42,16 @@ class Sweep:
     scheduler: TrialScheduler
     stopper: Stopper | None  # the stopper that the driver evaluates
     space: dict[str, Any]
-    token: str  # begins each trial's id, so that no two sweeps of one name share a run
+    token: str  # prefix of each trial's id, so that no two sweeps of one name share a run
     run_name: Callable[[Trial], str]
     trial_name: Callable[[Trial], str] | None = None
     trials: list[Trial] = field(default_factory=list)
     elapsed_s: float = 0.0
     over: str = ""  # why no more trials start
-    asked: int = 0  # suggestions that became trials
-    names_seen: dict[str, None] = field(default_factory=dict)  # names of metrics, in the order of their arrival
-    checkpoints: set[str] = field(default_factory=set)  # trials that have reported one
-    exhausted: bool = False  # the searcher has no more
+    asked: int = 0  # number of suggestions that became trials
+    names_seen: dict[str, None] = field(default_factory=dict)  # names of metrics in the order of their first report
+    checkpoints: set[str] = field(default_factory=set)  # trials that have reported a checkpoint
+    exhausted: bool = False  # the searcher has no more suggestions
     by_id: dict[str, Trial] = field(default_factory=dict)  # key: the id of a trial; filled on demand
 
     # -- what schedulers see ------------------------------------------------------------------------------------------
@@ -71,13 +72,13 @@ class Sweep:
 
     @property
     def done(self) -> bool:
-        """Whether nothing runs, and nothing more will."""
+        """Returns true if no trial runs and no more will start."""
         waiting = any(trial.status == PENDING for trial in self.trials)
         return not self.live and (bool(self.over) or (not waiting and self.exhausted))
 
     # -- starting -----------------------------------------------------------------------------------------------------
     def to_start(self) -> list[Trial]:
-        """The trials whose runs are to be submitted now. Each counts as started."""
+        """Returns the trials whose runs must be submitted now, and marks them as started."""
         trials: list[Trial] = []
         while not self.over and len(self.live) < self.limits.max_live:
             trial = self._chosen() if self._scheduler_chooses else (next(iter(self._waiting()), None) or self._suggested())
@@ -93,7 +94,7 @@ class Sweep:
 
     @property
     def _scheduler_chooses(self) -> bool:
-        """Whether the scheduler's class overrides `choose_trial_to_run`."""
+        """Returns true if the scheduler's class overrides `choose_trial_to_run`."""
         return type(self.scheduler).choose_trial_to_run is not TrialScheduler.choose_trial_to_run
 
     def _chosen(self) -> Trial | None:
@@ -133,7 +134,9 @@ class Sweep:
         return self._new_trial(trial_id, suggestion)
 
     def _samples_asked(self) -> bool:
-        """A searcher is asked `num_samples` times; the variants of a space know their own number."""
+        """Returns true if a searcher has been asked `num_samples` times. The variants of a space have a fixed number
+        instead.
+        """
         return variants_of(self.searcher) is None and self.asked >= self.limits.num_samples
 
     def _new_trial(self, trial_id: str, suggestion: dict[str, Any]) -> Trial:
@@ -156,7 +159,7 @@ class Sweep:
             trial.status = RUNNING
 
     def reported(self, trial_id: str, result: dict[str, Any], *, checkpoint: bool = False) -> list[Trial]:
-        """A report. The trials whose runs are to be stopped for it."""
+        """Handles a report. Returns the trials to stop."""
         trial = self.trial(trial_id)
         self.running(trial_id)
         trial.last_result = result
@@ -194,13 +197,15 @@ class Sweep:
         return self.scheduler.last_time() or ("", 0.0)
 
     def _ends_by_itself(self, result: dict[str, Any]) -> bool:
-        """Whether a trial ends by itself: its worker has seen the scheduler's last time too."""
+        """Returns true if the trial's worker ends it at this report, as its stop condition contains the scheduler's last
+        time.
+        """
         name, value = self._last_time()
         reported_value = nested(result, name) if name else None
         return isinstance(reported_value, int | float) and reported_value >= value
 
     def tick(self, elapsed_s: float) -> list[Trial]:
-        """Time passed. The trials to stop."""
+        """Updates the elapsed time. Returns the trials to stop."""
         self.elapsed_s = elapsed_s
         budget = self.limits.time_budget_s
         if budget is not None and elapsed_s >= budget and not self.over:
@@ -213,7 +218,9 @@ class Sweep:
         return self.end(f"{type(self.stopper).__name__} ended all", "stopper")
 
     def end(self, why: str, ending: str) -> list[Trial]:
-        """No more trials start; those that are alive are to be stopped. A trial that waits ends, unless the sweep may be taken up."""
+        """Starts no more trials. Returns the running trials, which must be stopped. Waiting trials end, unless the sweep may
+        be resumed.
+        """
         self.over = self.over or why
         for trial in self._waiting() if ending in ("budget", "stopper") else []:
             trial.status, trial.why = TERMINATED, f"stopped: {ending}"
@@ -224,18 +231,18 @@ class Sweep:
     def _stop(self, trial: Trial, ending: str) -> list[Trial]:
         if trial.ending == "exploit" and ending != "exploit":
             trial.next_leg, trial.ending = None, ending
-            return []  # asked already
+            return []  # a stop was requested already
         if trial.ending:
             return []
         trial.ending = ending
         return [trial]
 
     def ended(self, trial_id: str, how: Ended, error: Exception | None = None) -> list[Trial]:
-        """A trial's run has ended. The trials to stop for it. TuneError when no trial can be judged."""
+        """Handles the end of a trial's run. Returns the trials to stop. Raises TuneError if no trial can be judged."""
         trial = self.trial(trial_id)
         ending, trial.ending, trial.started = trial.ending, "", False
         if how == "stopped" and ending in ("interrupt", "fail_fast"):
-            trial.status = PENDING  # a sweep that is taken up again goes on with it
+            trial.status = PENDING  # a resumed sweep continues the trial
             return []
         if how == "stopped" and ending == "exploit" and trial.next_leg is not None and not self.over:
             self._next_leg(trial)
@@ -255,7 +262,7 @@ class Sweep:
         return []
 
     def refused(self, trial_id: str, error: Exception) -> list[Trial]:
-        """The trial's run could not be submitted."""
+        """Handles a run that could not be submitted."""
         return self.ended(trial_id, "failed", error)
 
     def _next_leg(self, trial: Trial) -> None:
@@ -271,7 +278,7 @@ class Sweep:
             self.scheduler.moved(trial.trial_id, float(at) if isinstance(at, int | float) else 0.0)
 
     def _check_metric(self, trial: Trial) -> None:
-        """The first trial that ends well, and reported, tells whether the metric's name is one at all."""
+        """Checks at the first successful trial with a report that the metric's name exists."""
         metric = self.limits.metric
         if metric is None or not trial.reports or nested(trial.last_result, metric) is not None:
             return
@@ -285,7 +292,7 @@ AUTOMATIC = ("training_iteration", "time_this_iter_s", "time_total_s", "timestam
 
 
 def variants_of(searcher: Searcher) -> BasicVariantGenerator | None:
-    """The generator of variants, also behind a limit."""
+    """Returns the generator of variants, also one inside a limiter."""
     inside = innermost(searcher)
     return inside if isinstance(inside, BasicVariantGenerator) else None
 

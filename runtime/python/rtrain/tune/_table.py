@@ -1,4 +1,4 @@
-"""The trials on the driver's terminal: a table when something changed, every few seconds at most; at the end the best."""
+"""Shows the trials on the driver's terminal: a table after changes, at limited rate, and finally the best trial."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Table:
 
 
 def lines(name: str, sweep: Sweep, reporter: CLIReporter, *, final: bool) -> list[str]:
-    """The table. Errors and what runs come first, then by the metric."""
+    """Returns the lines of the table. Failed and running trials are first; the others are sorted by the metric."""
     counts = collections.Counter(trial.status for trial in sweep.trials)
     states = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state]) or "no trials yet"
     head = f"sweep {name}: {states}; {sweep.elapsed_s:.0f} s"

@@ -75,7 +75,7 @@ def with_resources(trainable: Any, resources: Resources | PlacementGroupFactory)
     base = trainable if isinstance(trainable, Wrapped) else Wrapped(trainable)
     _check_callable(base.trainable)
     if not callable(resources):
-        resources_of(resources, {})  # ValueError for what cannot be
+        resources_of(resources, {})  # raises ValueError for invalid resources
     return Wrapped(base.trainable, resources, base.parameters)
 
 
@@ -101,7 +101,7 @@ def name_of(trainable: Any) -> str:
 
 
 def checked(trainable: Any) -> Wrapped:
-    """Returns the trainable as Tuner keeps it. ValueError for what is none."""
+    """Returns the trainable in the form that Tuner stores. Raises ValueError for anything else."""
     wrapped = trainable if isinstance(trainable, Wrapped) else Wrapped(trainable)
     inner = wrapped.trainable
     if isinstance(inner, str):
@@ -133,7 +133,7 @@ def _check_callable(trainable: Any) -> None:
 
 
 def resources_of(given: Any, config: dict[str, Any]) -> dict[str, float]:
-    """{"CPU": 1, ...} of a trial of a function."""
+    """Returns the resources of a function's trial, such as {"CPU": 1}."""
     if given is None:
         return {"CPU": 1.0}
     if isinstance(given, PlacementGroupFactory):
@@ -154,7 +154,7 @@ def resources_of(given: Any, config: dict[str, Any]) -> dict[str, float]:
     return amounts
 
 
-SWEEP_LABEL = "rtrain.sweep"  # the page groups the runs of one sweep by it
+SWEEP_LABEL = "rtrain.sweep"  # label by which the page groups the runs of a sweep
 
 
 @dataclass
@@ -169,11 +169,11 @@ class Trials:
     stopper: Any  # the stopper that each worker evaluates
     last_time: tuple[str, float] | None
     loop: _package.Pickled | None = None
-    parameters: str = ""  # the blob of with_parameters
+    parameters: str = ""  # blob with the values of with_parameters
     reuse: bool = False  # TuneConfig(reuse_actors=)
 
     def prepare(self) -> None:
-        """Pickles what all trials run. PackingError names the variable that cannot be."""
+        """Pickles what all trials run. PackingError names the variable that cannot be pickled."""
         inner = self.wrapped.trainable
         if isinstance(inner, DataParallelTrainer):
             content = _package.dumps(inner.train_loop_per_worker, "train_loop_per_worker", self.packed)
@@ -185,7 +185,7 @@ class Trials:
             try:
                 content = _package.dumps(trial_loop, "trainable", self.packed)
             except _package.PackingError:
-                _package.dumps(inner, "trainable", self.packed)  # without the wrapper, the name of the culprit is plain
+                _package.dumps(inner, "trainable", self.packed)  # without the wrapper the error names the variable
                 raise
         self.loop = _package.Pickled("loop", content)
 
@@ -278,7 +278,7 @@ def _scaling(base: _configs.ScalingConfig, given: Any) -> _configs.ScalingConfig
 
 
 def checked_space(space: Any, wrapped: Wrapped) -> dict[str, Any]:
-    """ValueError for a param_space that the trainable cannot take."""
+    """Returns the param_space. Raises ValueError if the trainable cannot take it."""
     if space is None:
         return {}
     if not isinstance(space, Mapping):

@@ -1,4 +1,4 @@
-"""A trial: its config, its runs on the cluster, what it reported last, how it ended."""
+"""A trial: its config, its runs, its last report, and its end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Leg:
     run_id: str = ""
     run_path: str = ""
     seen: int = 0  # the position of the last report that the sweep has judged
-    resume_from: str = ""  # a donor's checkpoint
+    resume_from: str = ""  # the checkpoint of a donor, from which the run starts
     base: dict[str, float] = field(default_factory=dict)  # the donor's training_iteration and time_total_s there
     holds: str = ""  # the head's value that keeps the donor's checkpoint for this run
 
@@ -42,13 +42,14 @@ class Trial:
     status: str = PENDING
     last_result: dict[str, Any] = field(default_factory=dict)
     reports: int = 0
-    started: bool = False  # its present run was submitted
-    ending: str = ""  # why its run is being stopped: scheduler, stopper, budget, fail_fast, interrupt, exploit
-    why: str = ""  # how it ended, in a few words
+    started: bool = False  # the present run was submitted
+    ending: str = ""  # why the run is being stopped: scheduler, stopper, budget, fail_fast, interrupt, exploit
+    why: str = ""  # short description of the end
     error: Exception | None = None
-    again: bool = False  # its last run has failed, and is to be submitted once more
-    next_leg: tuple[str, dict[str, Any]] | None = None  # donor and config, once the present run has ended
-    checkpoint: Checkpoint | None = None  # the newest committed one; the driver knows it where there are callbacks
+    again: bool = False  # the last run failed and must be submitted again
+    # Donor and config of the next run, which starts when the present one has ended.
+    next_leg: tuple[str, dict[str, Any]] | None = None
+    checkpoint: Checkpoint | None = None  # newest committed checkpoint; updated only if there are callbacks
 
     PENDING: ClassVar[str] = PENDING
     RUNNING: ClassVar[str] = RUNNING
@@ -57,17 +58,17 @@ class Trial:
 
     @property
     def leg(self) -> Leg:
-        """The trial's present run, or its last one."""
+        """Returns the trial's present or last run."""
         return self.legs[-1]
 
     @property
     def live(self) -> bool:
-        """Whether the trial has a run that has not ended."""
+        """Returns true if the trial has a run that has not ended."""
         return self.started and self.status in (PENDING, RUNNING)
 
     @property
     def finished(self) -> bool:
-        """Whether the trial has ended, with success or without."""
+        """Returns true if the trial has ended, with or without success."""
         return self.status in (TERMINATED, ERROR)
 
     def __str__(self) -> str:

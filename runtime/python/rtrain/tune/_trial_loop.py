@@ -14,12 +14,12 @@ from rtrain.train import _loop
 from rtrain.tune.stopper import Stopper
 
 PARAMETERS_VARIABLE = "RTRAIN_TUNE_PARAMETERS_SHA256"
-EARLIER_CONFIG = "__rtrain_earlier_config__"  # in the config of a moved trial whose object is reused
+EARLIER_CONFIG = "__rtrain_earlier_config__"  # key in the config of a moved trial whose object is reused
 _HEAD_AWAY_S = 120.0
 
 
 class FunctionTrial:
-    """A function of the config. It reports, gives back its final metrics, or yields metrics."""
+    """Runs a function of the config, which reports, returns its final metrics, or yields metrics."""
 
     def __init__(self, func: Callable[..., Any]) -> None:
         self.func = func
@@ -37,7 +37,7 @@ class FunctionTrial:
 
 
 class ClassTrial:
-    """A Trainable: step after step, until `done`, the sweep's stop, or its end."""
+    """Runs a Trainable step by step until `done`, the sweep's stop, or its end."""
 
     def __init__(self, func: type, frequency: int, *, at_end: bool) -> None:
         self.func, self.frequency, self.at_end = func, frequency, at_end
@@ -88,7 +88,7 @@ class ClassTrial:
 
 
 class TrialStop:
-    """The `stop` of a run, which its worker evaluates: the sweep's own, and the scheduler's last time."""
+    """The stop condition that a worker evaluates for its run: the sweep's stopper, and the scheduler's last time."""
 
     def __init__(self, trial_id: str, stopper: Stopper | None, last: tuple[str, float] | None) -> None:
         self.trial_id, self.stopper, self.last = trial_id, stopper, last
@@ -117,7 +117,9 @@ def given_parameters() -> dict[str, Any]:
 
 
 def takes_config(func: Callable[..., Any], named: Mapping[str, Any]) -> bool:
-    """Whether the function takes a config beside the named parameters. ValueError for one that needs more than that."""
+    """Returns true if the function takes a config beside the named parameters. Raises ValueError if it requires more
+    arguments.
+    """
     try:
         parameters = list(inspect.signature(func).parameters.values())
     except (TypeError, ValueError):

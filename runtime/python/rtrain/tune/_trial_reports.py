@@ -1,5 +1,4 @@
-"""The values that a trial's worker adds to its reports: iteration, times and the trial's id, continued when the trial
-continues."""
+"""Adds iteration, times and the trial's id to the reports of a trial's worker. They continue when the trial continues."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class TrialReports:
-    """Adds what a sweep reads to each report of a trial."""
+    """Adds the values that a sweep reads to each report of a trial."""
 
     def __init__(self, session: ClusterSession) -> None:
         trial = trial_of_environment()

@@ -1,4 +1,4 @@
-"""`Tuner`: many trials of one trainable, each a run of the cluster."""
+"""`Tuner`: runs many trials of one trainable, each as a run of the cluster."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from rtrain.tune.search._variants import leaves
 from rtrain.tune.search.basic_variant import BasicVariantGenerator
 
 RESULTS = "~/rtrain_results"
-_LIVE = 64  # trials submitted at a time: each is followed by a thread
+_LIVE = 64  # trials submitted at a time; a thread follows each
 _NAME_MAX = 90
 _END = re.compile(r"[A-Za-z0-9._-]{1,30}")
 
@@ -75,7 +75,7 @@ class Tuner:
         self._grid: ResultGrid | None = None
         if self._config.scheduler is not None:
             self._config.scheduler.set_search_properties(self._config.metric, self._config.mode)
-        list(leaves(self._space))  # SpaceError for a grid that is none
+        list(leaves(self._space))  # raises SpaceError for an invalid grid
 
     # -- taking a sweep up again --------------------------------------------------------------------------------------
     @classmethod
@@ -128,7 +128,7 @@ class Tuner:
             return False
 
     def get_results(self) -> ResultGrid:
-        """Returns what `fit()` returned; of a restored sweep, its trials as they are kept. RuntimeError before either."""
+        """Returns the result of `fit()`; for a restored sweep its stored trials. Raises RuntimeError before either."""
         if self._grid is not None:
             return self._grid
         if self._restored is None:
@@ -172,7 +172,7 @@ class Tuner:
         if self._restored is None:
             kept = _file.without_unpicklable(of_tuner(self._run_config))
             kept.name = file.name
-            kept.storage_filesystem = None  # it may hold keys
+            kept.storage_filesystem = None  # it may contain keys
             file.kept_callbacks = kept.callbacks or []
             file.save_tuner({"param_space": self._space, "tune_config": self._config, "run_config": kept})
         self._announce(file)
@@ -211,7 +211,7 @@ class Tuner:
 
     @property
     def _metric_and_mode(self) -> tuple[str | None, str | None]:
-        """TuneConfig's, or those that its scheduler was given."""
+        """Returns the metric and mode of TuneConfig, or those of its scheduler."""
         config, scheduler = self._config, self._config.scheduler
         return config.metric or (scheduler.metric if scheduler else None), config.mode or (scheduler.mode if scheduler else None)
 
@@ -229,7 +229,7 @@ class Tuner:
         )
 
     def _sweep_of(self, limits: Limits) -> Sweep:
-        """ValueError for a scheduler or searcher that cannot work with the TuneConfig."""
+        """Returns the sweep. Raises ValueError for a scheduler or searcher that does not work with the TuneConfig."""
         config = self._config
         searcher: Searcher = config.search_alg if config.search_alg is not None else BasicVariantGenerator()
         scheduler = config.scheduler if config.scheduler is not None else FIFOScheduler()
@@ -313,8 +313,9 @@ class Tuner:
 
 
 def _folder_of(path: str | os.PathLike[str], filesystem: Any) -> pathlib.Path:
-    """Returns the folder of a sweep whose trials lie at `path` on the file system. TuneError where this machine has none,
-    ValueError for a file system that trials cannot be given."""
+    """Returns the folder of a sweep with trials at `path` on the file system. Raises TuneError if this machine has no such
+    folder, ValueError for a file system that trials cannot use.
+    """
     text = _filesystems.place_of(path, filesystem).path.rstrip("/")
     if "://" not in text:
         return pathlib.Path(text).expanduser().absolute()
@@ -328,17 +329,19 @@ def _folder_of(path: str | os.PathLike[str], filesystem: Any) -> pathlib.Path:
 
 
 def _place(config: _configs.RunConfig, name: str, info: _where.ClusterInfo) -> tuple[pathlib.Path, str | None]:
-    """The sweep's directory on this machine, and where its trials' runs lie: one and the same where that is possible."""
+    """Returns the sweep's directory on this machine, and the storage path of its trials' runs. Both are the same if
+    possible.
+    """
     given = None if config.storage_path == "cluster://" else config.storage_path
     if given is None and not info.local:
-        return pathlib.Path(RESULTS).expanduser() / name, None  # the runs are on the head
+        return pathlib.Path(RESULTS).expanduser() / name, None  # the head stores the runs
     text = str(given) if given is not None else info.storage
     if "://" in text:
         return pathlib.Path(RESULTS).expanduser() / name, f"{text.rstrip('/')}/{name}"
     folder = pathlib.Path(text) / name
     try:
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError:  # only the nodes mount it
+    except OSError:  # only nodes mount the path
         return pathlib.Path(RESULTS).expanduser() / name, str(folder)
     return folder, str(folder)
 

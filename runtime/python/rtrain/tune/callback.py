@@ -1,4 +1,4 @@
-"""The hooks of a sweep's driver that a script overrides."""
+"""The hooks of a sweep's driver, which a script overrides."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Callback:
 
 
 def checked(callbacks: list[Any] | None) -> list[Callback]:
-    """ValueError names what is none."""
+    """Returns the callbacks. Raises ValueError for an object that is none."""
     for callback in callbacks or []:
         if not isinstance(callback, Callback):
             raise ValueError(f"RunConfig(callbacks=): {callback!r} is not a rtrain.tune.Callback; derive its class from it")
@@ -86,7 +86,7 @@ class Callbacks:
             _call(getattr(callback, hook), named)
 
     def states(self, kept: Sequence[object] | None) -> list[dict[str, Any] | None]:
-        """Returns what `get_state` returns, of each callback in `kept`; None: of all."""
+        """Returns the result of `get_state` of each callback in `kept`; None: of all."""
         asked = (
             self.callbacks
             if kept is None
@@ -115,4 +115,4 @@ def _call(hook: Any, named: dict[str, Any]) -> None:
             continue
         hook(*arguments, **by_name)
         return
-    hook(**named)  # raises the TypeError that names what is wrong
+    hook(**named)  # raises the TypeError that names the wrong argument

@@ -1,4 +1,4 @@
-"""Callbacks that write what trials report somewhere, under Ray Tune's names."""
+"""Callbacks that write the reports of trials, under Ray Tune's names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["CSVLoggerCallback", "JsonLoggerCallback", "LoggerCallback", "TBXLogg
 
 
 class LoggerCallback(Callback):
-    """A callback whose functions are about one trial. Override `log_trial_result`, and others where they are needed."""
+    """A callback whose methods concern one trial. Override `log_trial_result`, and others if needed."""
 
     def log_trial_start(self, trial: Trial) -> None:
         """Called when a trial's run was submitted."""

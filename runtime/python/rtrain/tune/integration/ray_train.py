@@ -1,4 +1,4 @@
-"""A trial whose function trains by a trainer of its own: what that run reports becomes the trial's reports."""
+"""Passes the reports of an inner trainer's run on as the trial's reports."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class TuneReportCallback(UserCallback):
         try:
             run = Head.current().get(f"/v1/runs/{part(run_context.run_id)}")
         except HeadError:
-            return self._path  # the run goes on without its head; the next report asks again
+            return self._path  # the run continues without its head; the next report asks again
         name = run.get("latest_checkpoint")
         return f"{run['run_path']}/{name}" if name else ""
 

@@ -23,10 +23,10 @@ class TrialFacts(Protocol):
 
 
 class Trials(Protocol):
-    """The sweep, as schedulers see it."""
+    """The sweep, as a scheduler sees it."""
 
     def get_trials(self) -> list[Any]:
-        """All trials so far, in their order."""
+        """Returns all trials so far, in their order."""
         ...
 
     def has_checkpoint(self, trial_id: str) -> bool: ...

@@ -1,6 +1,7 @@
-"""Asynchronous successive halving (Li et al., "A System for Massively Parallel Hyperparameter Tuning", MLSys 2020), the
-variant that stops trials: at each rung a trial goes on when it is among the best 1/reduction_factor of those that came
-there so far."""
+"""Asynchronous successive halving (Li et al., "A System for Massively Parallel Hyperparameter Tuning", MLSys 2020), in the
+variant that stops trials. At each rung a trial continues if it is among the best 1/reduction_factor of the trials that have
+reached the rung.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ class _Bracket:
             if time < milestone:
                 continue
             if trial_id in scores:
-                return True  # judged there; of rungs that it jumped over it is no measure
+                return True  # the trial was judged there, or has jumped over the rung, whose scores do not apply to it
             scores[trial_id] = score
             better = sum(1 for other in scores.values() if other > score)
             return better < math.ceil(len(scores) / self.factor)
