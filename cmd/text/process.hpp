@@ -14,7 +14,7 @@ struct Running {
     std::string facts;  // a text that the daemon wrote beside its pid: "127.0.0.1:7433"
 };
 
-// Writes <data>/<name>.pid: pid, start time of the process, and `facts`. The start time tells a reused pid apart.
+// Writes <data>/<name>.pid: pid, start time of the process, and `facts`. The start time reveals a reused pid.
 Status write_pid_file(const std::string& path, const std::string& facts);
 void remove_pid_file(const std::string& path);                  // removes it only if this process wrote it
 std::optional<Running> read_pid_file(const std::string& path);  // nullopt if no such process runs

@@ -8,7 +8,7 @@ namespace rtrain::cmd {
 
 std::string status_text(const nlohmann::json& status);
 std::string run_line(const nlohmann::json& run);  // one line: what it is doing and why
-std::string end_text(const nlohmann::json& run);  // run_line, and for a FAILED run the commands that tell more
+std::string end_text(const nlohmann::json& run);  // run_line; for a FAILED run also the commands that show its details
 // "3 checkpoints never reached the storage; ..." of a run that has ended so; empty: it lost none.
 std::string lost_warning(const nlohmann::json& run);
 std::string run_text(const nlohmann::json& run, const nlohmann::json& attempts);  // `describe RUN`

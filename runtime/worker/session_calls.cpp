@@ -17,7 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 constexpr std::chrono::milliseconds look_every = 200ms;
-constexpr auto stop_grace = 1s;          // An answer that is on its way when the stop arrives still counts.
+constexpr auto stop_grace = 1s;          // an answer that was already sent when the stop arrives still counts
 constexpr std::size_t frame_prefix = 4;  // frames in shared report memory have no length in front
 // for a program that continues to report after an error
 constexpr std::size_t kept_max = 2 * KeptReports::bytes_max / 64;

@@ -19,7 +19,8 @@ std::vector<Amount> without_zeros(std::vector<Amount> devices) {
     return devices;
 }
 
-// Replaces bits by runs: bits are assigned in the order in which reservations arrive, which a recount does not know.
+// Replaces bits by the runs of their reservations. Bits are assigned in the order of reservation, which a recount does
+// not have.
 using HoldsByRun = std::pair<std::vector<NodeHold>, std::map<std::set<RunId>, Held>>;
 std::vector<HoldsByRun> without_bits(const std::vector<NodeHolds>& all) {
     std::vector<HoldsByRun> out;

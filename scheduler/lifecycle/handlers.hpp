@@ -115,7 +115,7 @@ void on(Change& change, const CheckpointValidated& event);
 void on(Change& change, const CheckpointVerified& event);
 
 // ---- checkpoints.cpp ----------------------------------------------------------------------------------------------
-// The run knows these as well from now on: what earlier runs of its name committed.
+// Adds to the run the committed checkpoints of earlier runs of its name.
 void know_earlier(Change& change, RunId run, const std::vector<Checkpoint>& earlier);
 void retain(Change& change, RunId run);                     // decides which checkpoints to delete
 void repeat_deletions(Change& change, const NodeId& node);  // repeats the orders for this node

@@ -170,7 +170,7 @@ struct DrainedBy {
 };
 struct Silent {
     static constexpr const char* kind = "silent";
-    std::string why;  // text of whoever noticed it
+    std::string why;  // text of the component that noticed it
     bool operator==(const Silent&) const = default;
 };
 struct Evidence {  // one attempt that failed on the node first

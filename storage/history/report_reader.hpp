@@ -1,5 +1,5 @@
-// Reads the reports of runs beside the journal, on a connection of its own: whoever reads much makes nobody wait who
-// reads through SqliteJournal. Sees what is durable. Not thread-safe.
+// Reads the reports of runs beside the journal, over a separate connection: long reads do not delay readers of
+// SqliteJournal. Sees durable data only. Not thread-safe.
 #pragma once
 
 #include <memory>

@@ -16,7 +16,7 @@ std::uint64_t reserve_of(const DiskRoom& disk, std::int64_t asked);
 // Returns why the disk has no room for new runs; empty if it has. `before`: the last result.
 std::string full_disk(const std::string& directory, const DiskRoom& disk, std::uint64_t reserve,
                       const std::string& before);
-// Bytes of logs that each user may have, where all users together have `held`.
+// Returns the bytes of logs that each user may have if all users together have `held`.
 std::uint64_t logs_of_user(const DiskRoom& disk, std::uint64_t held, std::uint64_t reserve);
 
 }  // namespace rtrain::agent

@@ -24,7 +24,7 @@ constexpr std::int64_t notice_after_ms = 10'000;
 constexpr std::int64_t backoff_first_ms = 1'000;
 constexpr std::uint32_t in_vain_max = 3;
 
-// Nodes whose part of the checkpoint on its way the coordinator does not have.
+// Returns the nodes whose part of the pending checkpoint the coordinator does not have.
 std::vector<std::string> parts_missing(const LocalAttempt& attempt) {
     std::vector<std::string> nodes;
     if (!attempt.coordinator || !attempt.coordinator->commit) return nodes;

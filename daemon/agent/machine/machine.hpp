@@ -62,7 +62,7 @@ struct LocalAttempt {
     std::optional<Time> kill_at;       // when to send SIGKILL to the remaining workers
     std::optional<Time> uploads_from;  // since when only uploads are pending
     bool uploading_noticed = false;    // a notice about that was sent
-    bool at_once = false;              // uploads are not waited for, since its user wants the attempt ended
+    bool at_once = false;              // the end does not wait for uploads, as the user wants it now
     std::optional<worker::Wanted>
         asked;  // the pending checkpoint request of the head; sent to each rank, also to a later one
     bool logs_asked = false, logs_done = false;

@@ -27,7 +27,7 @@ inline constexpr const char* name_taken = "name_taken";
 using StagedPaths = std::map<std::uint32_t, std::string>;  // key: rank; value: the directory with its files
 
 // clang-format off: fields that belong together stand on one line
-// A checkpoint on its way, as an agent's restart needs it. The second half is the coordinator's.
+// A pending checkpoint, as an agent's restart needs it. Only the coordinator uses the second half.
 struct SavedUpload {
     protocol::GroupReleased released{};
     StagedPaths staged{};

@@ -1,5 +1,5 @@
-// The node is taken away: by who runs it (SIGTERM to an agent that drains), or by its cloud. The head moves what runs
-// here; what is still here shortly before the end is told to end, at the end it is killed. No worker stays behind.
+// Ends an agent whose node is taken away: by SIGTERM to an agent that drains, or by its cloud. The head moves the
+// node's runs. Workers that are still here shortly before the end get SIGTERM, then SIGKILL, so none remains.
 //   asked ─Leaving─► head drains ─► runs move at their commits ─ stop_at: SIGTERM ─ kill_at: SIGKILL ─► EndAgent
 #include <algorithm>
 

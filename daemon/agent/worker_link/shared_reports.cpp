@@ -64,7 +64,8 @@ void SharedReports::notice(AttemptKey attempt, std::uint32_t rank) {
     of->news = true;
 }
 
-// Writes the same answer for all present ranks. From the next report on they know which ranks are present.
+// Writes the collected answers: passes the round for all ranks at once if all have the same answer, else writes to each
+// rank's ring.
 void SharedReports::write_answers(OfAttempt& of) {
     const std::uint64_t index = of.answers.begin()->second;
     const bool same =

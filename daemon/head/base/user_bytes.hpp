@@ -57,7 +57,7 @@ class UserBytes {
     bool scarce_for_rows() const;
     bool scarce() const { return scarce_for_files() || scarce_for_rows(); }
 
-    // ---- what belongs to a run, and goes with it. `part` tells several of one kind apart.
+    // ---- bytes of a run; `forget` removes all of them. `part` distinguishes several of one kind.
     void begin(RunId run, const std::string& user);
     void put(RunId run, Kept kind, KeptBytes now, std::uint64_t part = 0);  // replaces the earlier value
     void add(RunId run, Kept kind, KeptBytes more);

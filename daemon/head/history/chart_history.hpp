@@ -1,12 +1,11 @@
-// Charts are drawn from levels of runs' reports, and of nodes' and ranks' usage. A thread of its own makes and reads
-// them. The loop only says which runs have new reports, hands over heartbeats, and puts questions.
+// Draws charts from stored levels of runs' reports and of nodes' and ranks' usage. A separate thread writes and reads
+// the levels. The loop only passes runs with new reports, heartbeats and requests to it.
 //
 //   loop                                   thread
 //   reported(run) ──► runs with news ──►   reads their rows from state.db, adds them to the levels
 //   heard(...) ─────► heartbeats ──────►   adds samples
-//   of_*(...) ─────────────────────────►  catches up with the run, reads a level, makes the text ──► `then` on the
-//   loop
-//                                          every 5 s: writes what is due, lets go of what is not used
+//   of_*(...) ──────► requests ────────►   adds the run's news, reads a level, makes the text ──► `then` on the loop
+//                                          every 5 s: writes what is due, drops unused levels from memory
 #pragma once
 
 #include <cstdint>

@@ -21,7 +21,8 @@ Error unreadable(const std::string& name, const std::string& text, const std::st
 
 std::string ranges_text() { return "; at most " + std::to_string(spec::ranges_most) + " parts"; }
 
-// Ranks that failed in the attempts meant: the first failure of each, and whoever did not end well by itself.
+// Returns the ranks that failed in the selected attempts: the first failure of each attempt, and all ranks with an
+// unsuccessful exit that the agent had not requested.
 NumberRanges failed_ranks(const Cluster& cluster, RunId run, const LogQuestion& question) {
     NumberRanges out;
     for (const Attempt* attempt : attempts_of(cluster, run)) {

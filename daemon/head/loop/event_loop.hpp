@@ -60,8 +60,9 @@ class EventLoop {
     void take(Event event, Answer answer = {});
     void save(Aside aside);
     void note(state::Notice notice) { queue_.newest().add(std::move(notice)); }
-    void decide_when_full();   // news arrived that may wait, up to a bound
-    void later_acknowledge();  // makes news durable with their numbers, in groups, and acknowledges them
+    // Decides at the next turn of the loop if the queue is full; called for news that may wait.
+    void decide_when_full();
+    void later_acknowledge();  // commits news with their numbers after a pause, in one group, and acknowledges them
     // ---- commits.cpp: tasks that wait for the disk
     // Runs `task`, an answer about the records, once they are durable. Runs it at once if they are, or while the disk
     // is full.

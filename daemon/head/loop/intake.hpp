@@ -18,8 +18,10 @@ class Intake {
     void take(Event event, Answer answer = {}) const;
     void save(Aside aside) const;
     void note(state::Notice notice) const;
-    void decide_when_full() const;   // news arrived that may wait, up to a bound
-    void later_acknowledge() const;  // makes news durable with their numbers, in groups, and acknowledges them
+    // Decides at the next turn of the loop if the queue is full; called for news that may wait.
+    void decide_when_full() const;
+    // Commits news with their numbers after a pause, in one group, and acknowledges them.
+    void later_acknowledge() const;
 
   private:
     friend class Auditing;

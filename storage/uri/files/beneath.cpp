@@ -48,8 +48,8 @@ Error not_a_path(const std::string& path) {
             "use relative paths without empty, '.' or '..' parts"};
 }
 
-// Opens a directory on the way; returns an errno. With O_DIRECTORY a link gives ENOTDIR instead of ELOOP, so the two
-// are told apart here.
+// Opens one directory of a path; sets `error` to an errno. With O_DIRECTORY a link gives ENOTDIR, which is replaced by
+// ELOOP here.
 Descriptor step_into(int directory, const std::string& name, int& error) {
     Descriptor next(::openat(directory, name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     error = next.open() ? 0 : errno;

@@ -24,7 +24,7 @@ class Checkpoints {
     // Files that were sent from here stay for the next attempt, until the run has ended.
     void keep_committed(const KeepCommitted& out);
     void drop_kept(std::uint64_t run);
-    // Looks whether the checkpoint that an adopted attempt had on its way is committed by now.
+    // Checks whether the pending checkpoint of an adopted attempt is committed by now.
     void look_for_commit(AttemptKey key, const SavedAttempt& saved);
 
   private:

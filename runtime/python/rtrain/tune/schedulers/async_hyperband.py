@@ -26,7 +26,7 @@ class _Bracket:
             if time < milestone:
                 continue
             if trial_id in scores:
-                return True  # the trial was judged there, or has jumped over the rung, whose scores do not apply to it
+                return True  # judged there before; a trial is not judged at lower rungs, which it has jumped over
             scores[trial_id] = score
             better = sum(1 for other in scores.values() if other > score)
             return better < math.ceil(len(scores) / self.factor)
