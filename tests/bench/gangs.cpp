@@ -1,8 +1,8 @@
-// Gangs of one bundle made, committed and removed through the real core and the real journal:
+// Measures gangs of one bundle through the real core and the real journal:
 // `bench_gangs DIRECTORY [seconds] [batch]` prints one JSON object. Each round makes `batch` gangs and ends them again
-// in four batches, as a head does when that many requests come together: submitted and placed, asked to stop, emptied,
-// removed. Each batch is one transaction that is on disk (fsync) before the next begins. The processor's time stands
-// beside the wall clock's: on a busy machine that one measures the others.
+// in four batches, as a head does under that many simultaneous requests: submitted and placed, asked to stop, emptied,
+// removed. Each batch is one transaction that is on disk (fsync) before the next begins. The result contains the
+// processor time beside the wall time, which includes other processes on a busy machine.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

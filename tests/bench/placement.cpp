@@ -1,6 +1,7 @@
-// How long a gang's verdict and seats take: `bench_placement [nodes]` prints one JSON object of p50 and p99 in
-// microseconds. Nodes have 8 GPUs and are 60-85 % full, from a fixed generator, so that two runs measure the same
-// thing. Each round places a gang (timed), takes its room and settles the index (timed apart), and gives it back.
+// Measures how long the verdict and the seats of a gang take: `bench_placement [nodes]` prints one JSON object of p50
+// and p99 in microseconds. Nodes have 8 GPUs and are 60-85 % full, from a fixed generator, so that each run measures
+// the same situation. Each round places a gang (timed), reserves its seats and updates the index (timed separately),
+// and frees them.
 #include "scheduler/placement/placement.hpp"
 
 #include <algorithm>
@@ -45,7 +46,8 @@ GangRequest gang(Strategy strategy, std::uint32_t size, std::int64_t gpus = 1, s
     return request;
 }
 
-// Processor time of this thread: on a busy machine the wall clock would measure the others. Reading it takes 0.3 us.
+// Measures the processor time of this thread, since the wall time includes other processes on a busy machine. A read
+// takes 0.3 us.
 class Stopwatch {
   public:
     double micros() const { return now() - begin_; }
@@ -108,7 +110,7 @@ void measure_refusal(FreeIndex& index) {
     print("a refusal", micros);
 }
 
-// 100,000 gangs of 100 shapes wait, one node changes, each is asked again.
+// Measures new verdicts for 100,000 waiting gangs of 100 shapes after one node has changed.
 void measure_waiting(FreeIndex& index) {
     Dice dice;
     std::vector<UniformGang> waiting;
@@ -143,8 +145,8 @@ RunSubmitted submission(int number, std::int64_t cpus) {
     return event;
 }
 
-// 2,000 nodes with a CPU free each; 1,000 runs of one user wait for more, no two of them alike. Timed: the decision on
-// a submission that starts at once.
+// Measures the decision on a submission that starts at once, on 2,000 nodes with one free CPU each, while 1,000 runs of
+// one user wait for more. No two of them have the same shape.
 enum class Unlike { amounts, names };
 void measure_unlike(const std::string& row, Unlike unlike) {
     constexpr int nodes = 2'000, runs = 1'000, rounds = 100;

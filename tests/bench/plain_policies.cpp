@@ -25,7 +25,7 @@ class Pool {
             slots += buckets_[free].size() * (job.gpus == 0 ? job.workers : free / job.gpus);
         return slots >= job.workers;
     }
-    // The fullest nodes that hold what is left, so that whole nodes stay whole.
+    // Takes the fullest nodes that have enough free GPUs, so that whole nodes stay free.
     Taken take(const TraceJob& job) {
         Taken taken;
         std::uint32_t left = job.gpus == 0 ? 0 : job.workers;

@@ -21,7 +21,7 @@ namespace {
 
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-// The core as the head drives it, with agents that answer at once.
+// Runs the core as the head does, with agents that answer at once.
 class CoreReplay {
   public:
     CoreReplay(const Trace& trace, std::uint32_t nodes) : trace_(trace), waits_(trace.size(), -1) {
@@ -146,7 +146,7 @@ std::string class_of(std::uint32_t gpus) {
     return gpus <= 1 ? "a: 1 GPU" : gpus <= 8 ? "b: 2-8" : gpus <= 64 ? "c: 9-64" : "d: above 64";
 }
 
-// GPU seconds used until the last submission, of those there were.
+// Returns the used fraction of the GPU seconds up to the last submission.
 double utilisation(const Trace& trace, const std::vector<std::int64_t>& waits, std::uint32_t nodes) {
     const double end = static_cast<double>(trace.back().submit_s);
     double used = 0;
@@ -158,8 +158,8 @@ double utilisation(const Trace& trace, const std::vector<std::int64_t>& waits, s
     return used / (end * nodes * 8);
 }
 
-// Jain's index over what the queues used by their share, of the time when runs of every queue waited: 1 when each had
-// its share of the cluster, 1/n when one had all. Below zero: there was no such time.
+// Computes Jain's index over each queue's usage divided by its share, for the time in which runs of every queue waited:
+// 1 if each queue had its share, 1/n if one had the whole cluster. Negative if there was no such time.
 double fairness(const Trace& trace, const std::vector<std::int64_t>& waits) {
     struct Step {
         std::int64_t at;
@@ -300,7 +300,7 @@ Trace trace_of(const Options& options) {
     return read_trace(file, options.file);
 }
 
-// The first that the cluster could never hold; null: there is none.
+// Returns the first job that the cluster could never hold; null if there is none.
 const TraceJob* too_large(const Trace& trace, std::uint32_t nodes) {
     const auto entry = std::find_if(trace.begin(), trace.end(), [&](const TraceJob& job) {
         return job.gpus > 0 && job.workers > std::uint64_t{nodes} * (gpus_per_node / job.gpus);

@@ -38,8 +38,7 @@ std::int64_t number(const std::string& text, Range range, const std::string& nam
     return value;
 }
 
-// Teams with unlike shares that ask for unlike parts of the cluster: one for what its share says, one for more, one for
-// less.
+// Teams whose shares and demands differ: one demands its share, one more, and one less.
 struct Team {
     const char* queue;
     std::int64_t share;
@@ -66,8 +65,8 @@ struct Kind {
     std::vector<Size> sizes;
 };
 
-// mixed: most jobs are small and short, most GPU hours are in the large ones, some take a day. small: people who try
-// things. large: training, for an hour and more, up to a week.
+// mixed: most jobs are small and short, most GPU hours are in large ones, some take a day. small: interactive
+// experiments. large: training of an hour to a week.
 const std::vector<Kind>& kinds() {
     static const std::vector<Kind> all{
         {.name = "mixed",

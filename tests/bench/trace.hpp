@@ -1,4 +1,4 @@
-// A job trace: rows of a CSV file, or drawn from a seed with a profile of sizes and durations.
+// A job trace, read from a CSV file or drawn from a seed with a profile of sizes and durations.
 #pragma once
 
 #include <cstdint>
@@ -19,16 +19,16 @@ struct TraceJob {
     std::int32_t priority = 50;
     std::int64_t limit_s = 0;  // limits.wall_time; 0: none is given
 };
-using Trace = std::vector<TraceJob>;  // by submit time
+using Trace = std::vector<TraceJob>;  // sorted by submit time
 
-Trace read_trace(std::istream& in, const std::string& name);  // ends the program with the line of what is wrong
+Trace read_trace(std::istream& in, const std::string& name);  // ends the program with the line of the error
 void write_trace(std::ostream& out, const Trace& trace);
 
-// The share of a queue, of the drawn traces' teams; 1 for any other.
+// Returns the share of a queue of the drawn traces' teams; 1 for any other queue.
 std::int64_t share_of(const std::string& queue);
 
 struct Profile {
-    std::string name = "mixed";  // mixed, small, large: sizes and durations; another one ends the program
+    std::string name = "mixed";  // mixed, small or large: sizes and durations; any other name ends the program
     std::size_t jobs = 70'000;
     std::uint32_t nodes = 64;
     std::uint64_t seed = 1;

@@ -1,5 +1,6 @@
-"""A small Slurm of Debian's packages: munge, slurmctld and slurmd, each node in a network namespace of its own on a bridge, with
-its own host name. Everything lies in a folder and ends with the test."""
+"""A small Slurm from Debian's packages: munge, slurmctld and slurmd. Each node has a network namespace on a bridge, and its
+own host name. All files are in one folder and are removed with the test.
+"""
 
 import os
 import pathlib
@@ -16,7 +17,7 @@ PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "srun", "ip", "nsenter", 
 
 
 def hindrance():
-    """Why no Slurm can run here; empty: one can."""
+    """Returns why Slurm cannot run here; empty if it can."""
     missing = [name for name in PROGRAMS if not shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")]
     if missing:
         return f"needs Debian's packages slurm-wlm and munge ({', '.join(missing)} is missing)"
@@ -24,14 +25,15 @@ def hindrance():
 
 
 class Slurm:
-    """`nodes` nodes, node1 and so on, with `cpus` each. The controller and the commands run in the namespace of the bridge."""
+    """`nodes` nodes named node1, node2, ... with `cpus` each. The controller and the commands run in the bridge's namespace."""
 
     def __init__(self, folder, nodes=2, cpus=2):
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(mode=0o755)
         self.tag = uuid.uuid4().hex[:6]
         self.spaces, self.daemons = [], []
-        self.jobs = pathlib.Path(tempfile.mkdtemp(prefix=f"sl{self.tag}-"))  # the numbers of jobs begin with 1 in each Slurm
+        # A new folder for each Slurm, since job numbers begin with 1 in each.
+        self.jobs = pathlib.Path(tempfile.mkdtemp(prefix=f"sl{self.tag}-"))
         self.jobs.chmod(0o1777)
         self.env = {
             **os.environ,
@@ -56,7 +58,7 @@ class Slurm:
         return f"sl{self.tag}-{name}"
 
     def inside(self, name, *command):
-        # Not `ip netns exec`: it mounts another /sys, without control groups, which slurmd looks for.
+        # Not `ip netns exec`: that mounts another /sys without control groups, which slurmd requires.
         return ["nsenter", f"--net=/run/netns/{self.space(name)}", *map(str, command)]
 
     def bridge(self, nodes):
@@ -72,7 +74,7 @@ class Slurm:
             shell("ip", "link", "add", near, "netns", self.space("ctl"), "type", "veth", "peer", "name", far,
                   "netns", self.space(f"n{number}"))  # fmt: skip
             shell(*self.inside("ctl", "ip", "link", "set", near, "master", "br0", "up"))
-            # The first address that the node has is one that the others do not reach.
+            # The first address of the node is not reachable from the others.
             shell(*self.inside(f"n{number}", "ip", "addr", "add", f"192.0.2.{number}/32", "dev", far))
             shell(*self.inside(f"n{number}", "ip", "addr", "add", f"10.78.0.{number + 1}/24", "dev", far))
             shell(*self.inside(f"n{number}", "ip", "link", "set", far, "up"))
@@ -88,7 +90,7 @@ class Slurm:
         wait_for("munge", self.socket.exists, 20)
 
     def configure(self, nodes, cpus):
-        # Nothing of control groups is used (linuxproc, task/none); slurmd of 22.05 wants its plugin all the same.
+        # Control groups are not used (linuxproc, task/none), but slurmd of 22.05 loads the plugin.
         version = "v2" if pathlib.Path("/sys/fs/cgroup/cgroup.controllers").exists() else "v1"
         (self.folder / "cgroup.conf").write_text(f"CgroupPlugin=cgroup/{version}\nIgnoreSystemd=yes\n")
         for name in ("state", *[f"spool-node{number}" for number in range(1, nodes + 1)]):
@@ -143,7 +145,7 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
         return self.run("sinfo", "-h", "-N", "-t", "idle", "-o", "%N").stdout.count("node")
 
     def job(self, number):
-        """{key: value} of `scontrol show job`."""
+        """Returns {key: value} of `scontrol show job`."""
         shown = self.run("scontrol", "show", "job", "-o", str(number)).stdout
         return dict(pair.split("=", 1) for pair in shown.split() if "=" in pair)
 

@@ -1,5 +1,7 @@
-"""Autoscaling: a head runs the operator's commands, which start and end simulated nodes on loopback. Nodes of people stay, commands
-that fail are told, and what they get is no secret. The examples are read by a head, and their scripts run with stand-ins."""
+"""Tests autoscaling: a head runs the operator's commands, which start and end simulated nodes on loopback. Nodes of users
+stay, failed commands are reported, and commands receive no secret. A head accepts the example files, and their scripts run
+with stand-ins.
+"""
 
 import contextlib
 import json
@@ -62,7 +64,7 @@ class Scaled(LocalCluster):
                  "node": {"CPU": 4, "GPU": 2, "accelerator_type:A100": 1}, "max": 3, "idle": "2s", "cooldown": "1s", "timeout": "60s"}  # fmt: skip
         self.rules = self.place / "autoscale.yaml"
         self.rules.write_text(yaml.safe_dump({"version": 1, "autoscale": rules | fields}))
-        self.rules.chmod(0o600)  # whatever the umask is
+        self.rules.chmod(0o600)  # independent of the umask
         super().__init__(folder, nodes=0, program=program)
         (self.place / "address").write_text(self.head_address())
         (self.place / "token").write_text(self.json("token", "create", "--role", "node", "--uses", 50)["token"])
@@ -140,8 +142,8 @@ def test_machines_come_for_what_waits_and_go_when_they_are_idle(started, tmp_pat
     assert environment["RTRAIN_AUTOSCALE_NODES"] == "2" and environment["RTRAIN_AUTOSCALE_MAX"] == "3"
     written = (cluster.place / "input-release").read_text()
     last = json.loads(written)
-    assert '"ordered":0}' in written  # as the script for StatefulSets reads it
-    assert last["ordered"] == 0 and len(last["nodes"]) == 1 and set(last["nodes"]) < nodes  # the other one had left
+    assert '"ordered":0}' in written  # the form that the script for StatefulSets reads
+    assert last["ordered"] == 0 and len(last["nodes"]) == 1 and set(last["nodes"]) < nodes  # the other node had left
 
 
 def test_a_node_whose_machine_is_being_deleted_is_not_taken_back(started, tmp_path):
@@ -240,7 +242,7 @@ def test_what_others_could_change_is_never_run(tmp_path):
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="needs root and unshare")
 def test_a_folder_that_is_open_but_mounted_read_only_is_fine(tmp_path):
-    """As Kubernetes mounts ConfigMaps: mode 0777, files behind links."""
+    """Simulates a ConfigMap mount of Kubernetes: mode 0777, files behind links."""
     volume = tmp_path / "volume"
     (volume / "..1").mkdir(parents=True)
     (volume / "..data").symlink_to("..1")
@@ -252,17 +254,17 @@ def test_a_folder_that_is_open_but_mounted_read_only_is_fine(tmp_path):
     assert "may be written by others" in subprocess.run(start, **run).stderr
     script = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"'
     read = subprocess.run(["unshare", "--mount", "sh", "-c", script, volume, *start], **run)
-    assert "autoscale.node: is missing" in read.stderr, read.stderr  # so it was read
+    assert "autoscale.node: is missing" in read.stderr, read.stderr  # the file was read
 
 
 @pytest.mark.parametrize("name", ["statefulset", "ec2", "gce"])
 def test_the_examples_are_read_and_their_scripts_call_what_they_should(name, tmp_path):
     folder, file = (OVERLAY, "autoscale.yaml") if name == "statefulset" else (EXAMPLES, f"{name}.yaml")
-    script = tmp_path / name  # a checkout may be writable for a group
+    script = tmp_path / name  # in a new folder, as a checkout may be writable for a group
     script.write_text((folder / name).read_text())
     script.chmod(0o755)
     words = (folder / file).read_text().replace("/etc/rtrain/", f"{tmp_path}/")
-    bad, complaint = refused(tmp_path, words.replace("max:", "mux:"))  # the file's other fields are fine
+    bad, complaint = refused(tmp_path, words.replace("max:", "mux:"))  # all other fields of the file are valid
     assert bad == 4 and set(re.findall(r"error: autoscale\.(\w+)", complaint)) == {"mux", "max"}, complaint
     rules = yaml.safe_load(words)["autoscale"]
     calls = tmp_path / "calls"
@@ -290,7 +292,7 @@ def test_the_examples_are_read_and_their_scripts_call_what_they_should(name, tmp
     other = subprocess.run([*rules["release"], "a-node-of-a-person; reboot"], **run)
     assert other.returncode == (75 if name == "statefulset" else 1)
     assert not re.search("reboot", calls.read_text())
-    if name != "statefulset":  # a machine of somebody else, under whose name a thief of the token has joined
+    if name != "statefulset":  # the machine of somebody else, which joined with a stolen token under this name
         before = calls.read_text()
         other = subprocess.run([*rules["release"], {"ec2": "i-0def", "gce": "rtrain-of-others"}[name]], **run)
         assert other.returncode == 1 and "rtrain=node" in other.stderr
@@ -301,15 +303,15 @@ def test_the_examples_are_read_and_their_scripts_call_what_they_should(name, tmp
     "action, what, nodes, ordered, code, replicas",
     [
         ("provision", "2", [], 0, 0, 5),
-        ("provision", "20", [], 0, 0, 6),  # up to the most that there may be
+        ("provision", "20", [], 0, 0, 6),  # up to the maximum
         ("release", "w-2", [0, 1, 2], 0, 0, 2),
         ("release", "w-1", [0, 1, 2], 0, 75, None),
-        ("release", "w-1", [0, 1], 0, 0, 1),  # w-2 never joined: it goes along
+        ("release", "w-1", [0, 1], 0, 0, 1),  # w-2 never joined: it is removed too
         ("release", "w-0", [0], 0, 0, 0),
-        ("release", "w-1", [0, 1], 1, 75, None),  # w-2 may still come
-        ("release", "w-7", [], 0, 0, None),  # it is gone already
-        ("release", "w-2", [0, 1], 0, 0, 2),  # it never joined itself
-        ("release", "w-1", [0, 2], 0, 75, None),  # nor did this one, but another stands behind it
+        ("release", "w-1", [0, 1], 1, 75, None),  # w-2 may still join
+        ("release", "w-7", [], 0, 0, None),  # the node is gone already
+        ("release", "w-2", [0, 1], 0, 0, 2),  # the node never joined
+        ("release", "w-1", [0, 2], 0, 75, None),  # the node never joined, but a node with a higher number is alive
         ("release", "w-", [], 0, 75, None),
         ("release", "w-1x", [], 0, 75, None),
         ("release", "x-2", [], 0, 75, None),

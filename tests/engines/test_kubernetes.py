@@ -1,5 +1,6 @@
-"""configs/kubernetes: each overlay is rendered by kubectl and held to Kubernetes' own schemas; what it names exists in it; and the
-arguments of its containers start a head and an agent here, whose probes are answered."""
+"""Tests configs/kubernetes: kubectl renders each overlay, Kubernetes' schemas accept it, and all objects that it names exist
+in it. The arguments of its containers start a head and an agent here, which answer the probes.
+"""
 
 import json
 import os
@@ -101,7 +102,7 @@ def test_what_a_manifest_names_is_in_it(documents):
 
 @needs_kubectl
 def test_pods_have_no_more_rights_than_they_need(documents):
-    """The level `restricted`, but for IPC_LOCK where RDMA asks for it; no token of Kubernetes, and none of rtrain's in sight."""
+    """Checks the level `restricted`, except for IPC_LOCK with RDMA, and that pods have no token of Kubernetes or of rtrain."""
     for one in of_kind(documents, "StatefulSet"):
         spec = pod_of(one)["spec"]
         assert spec["securityContext"]["runAsNonRoot"] is True and spec["securityContext"]["runAsUser"] == 10001
@@ -148,12 +149,12 @@ def test_gpu_limits_are_requests_and_sets_stay_apart():
         agent["resources"]["limits"]["nvidia.com/gpu"] == "8" and agent["resources"]["requests"] == agent["resources"]["limits"]
     )
     assert agent["image"] == "registry.example.com/rtrain:0.1.0"
-    assert not any("GPU" in word for word in agent["args"])  # the device plugin's GPUs are those that NVML shows
+    assert not any("GPU" in word for word in agent["args"])  # the agent finds the device plugin's GPUs by NVML
     sets = {one["metadata"]["name"]: one for one in of_kind(rendered("mixed"), "StatefulSet")}
     assert set(sets) == {"rtrain-head", "rtrain-workers-cpu", "rtrain-workers-a100"}
     for name in ("rtrain-workers-cpu", "rtrain-workers-a100"):
         volumes = {volume["name"]: volume for volume in pod_of(sets[name])["spec"]["volumes"]}
-        assert volumes["join-token"]["secret"]["secretName"] == "rtrain-join"  # one for all sets
+        assert volumes["join-token"]["secret"]["secretName"] == "rtrain-join"  # all sets use one Secret
         assert volumes["shared"]["persistentVolumeClaim"]["claimName"] == "rtrain-shared"
     (lock,) = [one for one in of_kind(rendered("rdma"), "StatefulSet") if one["metadata"]["name"] != "rtrain-head"]
     limits = pod_of(lock)["spec"]["containers"][0]["resources"]["limits"]
@@ -190,12 +191,13 @@ def test_the_image_runs_as_the_user_of_the_pods():
         assert subprocess.run(["apt-cache", "show", package], capture_output=True).returncode == 0, package
 
 
-# ---- the containers' arguments start real daemons
+# ---- start real daemons with the containers' arguments
 
 
 class FromManifests(LocalCluster):
     """A head and one agent, started with the arguments and variables of an overlay's pods. The test sets the values that a
-    Kubernetes cluster would set: volumes, the Service's name, limits; and ports, because others may be taken."""
+    Kubernetes cluster would set (volumes, the Service's name, limits), and free ports.
+    """
 
     def __init__(self, folder, documents, node="rtrain-workers-0"):
         folder.mkdir()
@@ -233,18 +235,19 @@ class FromManifests(LocalCluster):
 
     def start_head(self):
         words, variables = self.arguments_of("rtrain-head")
-        words[words.index("0.0.0.0")] = "127.0.0.1"  # nothing of a test listens to other machines
+        words[words.index("0.0.0.0")] = "127.0.0.1"  # tests listen on loopback only
         (self.folder / "head").mkdir()
         self.env = environment(variables["RTRAIN_CONFIG"])
         self.start("head", *words)
 
     def start_node(self):
         words, _ = self.arguments_of("rtrain-workers")
-        self.start("node", *words, "--name", self.node_name, "--allow-root-workers")  # a pod's host name; tests may be root
+        # The pod's host name; tests may run as root.
+        self.start("node", *words, "--name", self.node_name, "--allow-root-workers")
 
 
 def amount(text):
-    """Returns a limit as the Downward API gives it: whole processors, bytes."""
+    """Returns a limit in the format of the Downward API: whole processors, bytes."""
     return str(int(text[:-2]) << 30) if text.endswith("Gi") else text
 
 
@@ -253,11 +256,11 @@ def test_the_pods_arguments_make_a_cluster(tmp_path):
     cluster = FromManifests(tmp_path / "k", rendered("cpu"))
     try:
         answered = urllib.request.urlopen(f"https://127.0.0.1:{cluster.port}/healthz", context=ssl._create_unverified_context())
-        assert answered.status == 200  # as the kubelet asks
-        assert "rtn1." not in (cluster.folder / "head.log").read_text()  # the pod's log opens nothing
+        assert answered.status == 200  # the request of the kubelet
+        assert "rtn1." not in (cluster.folder / "head.log").read_text()  # the pod's log contains no token
 
         cluster.token_file.write_text("")
-        cluster.start_node()  # the Secret is not filled in yet
+        cluster.start_node()  # the Secret has no value yet
         assert cluster.daemons.pop("node").wait(20) == 2
 
         made = cluster.json("token", "create", "--role", "node", "--uses", 100, "--expires", "90d")
@@ -274,13 +277,13 @@ def test_the_pods_arguments_make_a_cluster(tmp_path):
         assert (node["node"], node["resources"]["CPU"], node["resources"]["memory"]) == ("rtrain-workers-0", "4", str(16 << 30))
         assert node["port"] == cluster.peer_port
         log = (cluster.folder / "node.log").read_text()
-        for _ in range(3):  # the kubelet's tcpSocket
+        for _ in range(3):  # the kubelet's tcpSocket probe
             with socket.create_connection(("127.0.0.1", cluster.peer_port), 5):
                 pass
         (tmp_path / "job.yaml").write_text(f"version: 1\nname: one\nentrypoint: echo trained\nstorage_path: {tmp_path}/runs\n")
         done = cluster.run("submit", tmp_path / "job.yaml", "-f")
         assert done.returncode == 0 and "trained" in done.stdout, done.stderr
-        assert (cluster.folder / "node.log").read_text() == log  # a probe leaves no line
+        assert (cluster.folder / "node.log").read_text() == log  # a probe writes no line to the log
     finally:
         cluster.stop()
 

@@ -1,5 +1,6 @@
-"""`rtrain kubernetes render`: its documents keep to Kubernetes' schemas, and the script of its Job runs here as the pod would run it,
-against a real head, with a stand-in for the API server that sees whether the run's files were there when the workers were let go."""
+"""Tests `rtrain kubernetes render`: Kubernetes' schemas accept its documents, and the script of its Job runs here as in the
+pod, against a real head. A stand-in for the API server checks that the run's files existed when the workers were released.
+"""
 
 import base64
 import http.server
@@ -58,7 +59,7 @@ def test_a_job_keeps_to_the_schemas_and_says_what_the_spec_says(tmp_path):
 
 
 def test_what_a_spec_holds_stays_what_it_is(tmp_path):
-    """Words that mean something to YAML, to a shell, to Kubernetes and to the spec's own variables come out as they went in."""
+    """Checks that texts with a meaning for YAML, a shell, Kubernetes or the spec's variables arrive unchanged."""
     env = {"A": "x: y # z", "B": "$$HOME and $$(id)", "C": '"; rm -rf / #', "D": "yes", "E": "- a\n- b\t", "F": "é\u2028"}
     job = write_job(tmp_path, "odd", ["sh", "-c", "echo $HOME `id`"], env=env, labels={"team": "a: b"})
     made = documents(job, "--image", "r:1")
@@ -73,7 +74,7 @@ def test_what_a_spec_holds_stays_what_it_is(tmp_path):
         "odd" not in script
         and made["ConfigMap"]["data"]["run.sh"]
         == documents(write_job(tmp_path, "other", "true"), "--image", "r:1")["ConfigMap"]["data"]["run.sh"]
-    )  # no name is ever part of it
+    )  # the script contains no part of any name
 
 
 def test_the_working_directory_travels_or_is_refused(tmp_path):
@@ -108,7 +109,7 @@ def test_refused_before_anything_is_made(tmp_path):
         render(job, "--image", "r:1", flag, wrong, code=2)
 
 
-# ---- the Job's script, as its pod would run it
+# ---- runs the Job's script like its pod
 
 
 class ApiServer:
@@ -170,7 +171,8 @@ class Pod:
         swaps = {"/var/run/secrets/kubernetes.io/serviceaccount": self.folder / "account", "/tmp/code": f"{self.folder}/tmp/code",
                  "/tmp/authorization": f"{self.folder}/tmp/authorization",
                  "/job/": f"{self.folder}/job/", "https://kubernetes.default.svc": api.address if api else ""}  # fmt: skip
-        where = r"(?<![\w/-])(" + "|".join(map(re.escape, swaps)) + ")"  # where a path begins: other paths hold the same words
+        # Matches at the begin of a path only, since other paths contain the same words.
+        where = r"(?<![\w/-])(" + "|".join(map(re.escape, swaps)) + ")"
         return re.sub(where, lambda at: str(swaps[at[1]]), content)
 
     def start(self):
@@ -195,7 +197,7 @@ def test_the_job_ends_with_the_runs_code_and_the_workers_go_once_all_is_stored(c
     code = tmp_path / "code"
     code.mkdir()
     (code / "words.txt").write_text("from the working directory\n")
-    both = f"{shared}/0 -a -e {shared}/1"  # have written: the first to fail ends the other
+    both = f"{shared}/0 -a -e {shared}/1"  # both ranks have written; the first failure ends the other rank
     trains = f"cat words.txt; touch {shared}/$RANK; until [ -e {both} ]; do sleep 0.05; done; exit 3"
     job = write_job(code, "one", trains, workers=2, working_dir=".", storage_path=str(shared / "runs"))
     made = documents(
@@ -237,12 +239,12 @@ def test_a_pod_that_is_taken_away_stops_the_run_and_the_next_one_goes_on(cluster
     assert first.wait(60) == 143, (tmp_path / "pod" / "log").read_text()
     cluster.wait_state("long", "STOPPED")
     done = [one["metrics"]["step"] for one in cluster.json("checkpoints", "list", "long")["items"]]
-    pod.env["JOB_UID"] = "uid-1"  # Kueue suspends a Job and lets it go on: it is the same Job
+    pod.env["JOB_UID"] = "uid-1"  # simulates Kueue, which suspends and resumes one Job
     code, log = pod.run()
     assert code == 0, log
     resumed = int(re.search(r"resumed at (\d+)", log)[1])
     assert resumed >= max(done) > 0 and "rank 0 is through" in log
-    code, log = pod.run()  # a third pod, of the run that has succeeded: nothing is trained again
+    code, log = pod.run()  # a third pod of the successful run trains nothing
     assert code == 0 and len(cluster.json("runs", "--all")["items"]) == 2
 
 

@@ -1,5 +1,7 @@
-"""`rtrain slurm submit`: its script is a script whatever a job is called, and brings a cluster into an allocation of Debian's Slurm: two
-nodes in namespaces. The run's exit code is the job's; a job whose time is over is requeued and goes on from its checkpoint."""
+"""Tests `rtrain slurm submit`: its script is valid whatever a job's name is, and starts a cluster in an allocation of
+Debian's Slurm with two nodes in namespaces. The job's exit code is that of the run. A job that reaches its time limit is
+requeued and resumes from its checkpoint.
+"""
 
 import contextlib
 import json
@@ -35,19 +37,19 @@ def test_the_script_says_what_the_job_says(tmp_path):
     assert directives == ["--job-name=one", "--nodes=3", "--ntasks-per-node=1", "--requeue", "--open-mode=append",
                           "--signal=B:TERM@120", "--time=65", "--output=/logs/%j.out", "--partition=gpu", "--gpus-per-node=8"]  # fmt: skip
     assert "--time=30" in printed(job, "--time", "30m")
-    assert "\ndeadline=75s\n" in script  # out of the 120 s
+    assert "\ndeadline=75s\n" in script  # 75 of the 120 s
     assert "\ninterface=''\n" in script and "\ninterface='ib0'\n" in printed(job, "--interface", "ib0")
     assert "\ndeadline=555s\n" in printed(job, "--sbatch=--signal=B:TERM@600")
     subprocess.run(["bash", "-n"], input=script, text=True, check=True)
 
 
 def test_no_word_of_a_job_is_read_as_the_script(tmp_path):
-    """Paths and settings that a shell, sbatch or YAML would take for something else arrive as they are."""
+    """Checks that paths and settings with a meaning for a shell, sbatch or YAML arrive unchanged."""
     folder = tmp_path / "it's $(touch pwned) `id` \" # a"
     folder.mkdir()
     job = write_job(folder, "yes", "true", storage_path=str(folder / "runs"))
     script = printed(job, "--set", "labels.team=it's", "--set", 'env.A="$$(touch pwned)\'; touch pwned #"')
-    head = script[: script.index("set -u")]  # assignments alone; what follows is the same for every job
+    head = script[: script.index("set -u")]  # only assignments; the rest is the same for every job
     words = subprocess.run(
         ["bash", "-c", head + '\nprintf "%s\\n" "$spec" "${sets[@]}"'], capture_output=True, text=True, cwd=tmp_path, check=True
     ).stdout.splitlines()
@@ -63,7 +65,7 @@ def test_refused_before_anything_is_submitted(tmp_path):
     job = write_job(tmp_path, "two", "true", storage_path="/shared/runs")
     for wrong in ("--comment=a b", "-p gpu", "--wrap=x\n#SBATCH --uid=0", "--x=$(id)", "--x='y'"):
         submit(job, f"--sbatch={wrong}", "--print", code=2)
-    for array in ("--array=0-3", "--arr=0-3", "--ar=1"):  # one run's directory, and several heads that write it
+    for array in ("--array=0-3", "--arr=0-3", "--ar=1"):  # several heads would write to the directory of one run
         assert "one run's directory" in submit(job, f"--sbatch={array}", "--print", code=2).stderr
     assert "--account=a" in printed(job, "--sbatch=--account=a")
     submit(job, "--nodes", 0, "--print", code=2)
@@ -72,7 +74,7 @@ def test_refused_before_anything_is_submitted(tmp_path):
 
 
 def test_a_task_of_an_array_starts_no_head(tmp_path):
-    """sbatch may be told by its environment, and a printed script be submitted by hand."""
+    """Tests the script itself, since variables can set an array, or a user may submit a printed script."""
     script = printed(write_job(tmp_path, "one", "true", storage_path="/shared/runs"))
     env = {"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path), "SLURM_JOB_ID": "7", "SLURM_ARRAY_JOB_ID": "6"}
     done = subprocess.run(["bash"], input=script, capture_output=True, text=True, env=env, timeout=60)
@@ -100,7 +102,7 @@ def test_directories_that_a_neighbour_has_made_hold_no_job_up(tmp_path):
     assert done.returncode == 10 and "the head did not start" in done.stderr, done.stderr
     assert f"--data {places}/rtrain-7-" in (tmp_path / "words").read_text()
     assert all((places / name / "mine").exists() for name in ("rtrain-7", "rtrain-7-n"))
-    assert len(list(places.iterdir())) == 2  # its own is gone
+    assert len(list(places.iterdir())) == 2  # the job's own folder is removed
 
 
 @pytest.mark.parametrize(
@@ -132,10 +134,10 @@ def test_an_agent_offers_the_memory_that_slurm_gave(given, resources, tmp_path):
     words = (tmp_path / "words").read_text().split()
     assert words[words.index("--resources") + 1] == resources
     assert words[3] == "--token-file" and "rtn1.x" not in words
-    assert (tmp_path / "seen").read_text().count("rtn1.x") == 1  # in the file; not in the environment
+    assert (tmp_path / "seen").read_text().count("rtn1.x") == 1  # in the file, not in the environment
 
 
-# Stands for rtrain in a batch script; `srun` keeps what it was asked to start.
+# Replaces rtrain in a batch script; `srun` records the command that it should start.
 STAND_IN = """\
 #!/bin/sh
 case "$1 $2" in
@@ -182,7 +184,7 @@ def test_agents_find_the_head_where_slurm_does_or_at_a_network_card(flags, tools
         assert (tmp_path / "scontrol").read_text() == "show node -o n\n"
 
 
-# ---- a real Slurm
+# ---- uses a real Slurm
 
 
 @pytest.fixture
@@ -212,13 +214,13 @@ class Batch:
 def test_a_gang_over_two_nodes_and_the_exit_code_of_its_run(slurm, tmp_path):
     job = write_job(tmp_path, "both", "hostname; exit 0", workers=2, storage_path=str(tmp_path / "runs"),
                     scaling={"placement": "STRICT_SPREAD"})  # fmt: skip
-    batch = Batch(slurm, tmp_path, job, "--nodes", 2)  # the head has an address before Slurm's that node2 does not reach
+    batch = Batch(slurm, tmp_path, job, "--nodes", 2)  # the head's first address is not reachable from node2
     ended = batch.ends()
     assert (ended["JobState"], ended["ExitCode"]) == ("COMPLETED", "0:0"), batch.log()
     assert {"node1", "node2"} <= set(re.findall(r"node\d", batch.log())), batch.log()
     logs = tmp_path / "runs" / "both" / "logs" / "attempt-000001"
     assert {(logs / f"rank-{rank:05}.out").read_text().strip() for rank in range(2)} == {"node1", "node2"}
-    assert not list(slurm.jobs.glob("rtrain-*"))  # head and agents have taken their folders along
+    assert not list(slurm.jobs.glob("rtrain-*"))  # head and agents have removed their folders
     wait_for("both nodes to be idle", lambda: slurm.idle() == 2)
     assert "rtn1." not in batch.log()
 
@@ -228,28 +230,28 @@ def test_a_gang_over_two_nodes_and_the_exit_code_of_its_run(slurm, tmp_path):
 
 
 def processes_of(number):
-    """(arguments, environment) of what belongs to a job of Slurm on this machine, with head and agents."""
+    """Yields (arguments, environment) of a Slurm job's processes on this machine, including head and agents."""
     for place in pathlib.Path("/proc").glob("[0-9]*"):
         try:
             environment = (place / "environ").read_bytes()
             arguments = (place / "cmdline").read_bytes()
         except OSError:
-            continue  # it has ended
+            continue  # the process has ended
         if f"SLURM_JOB_ID={number}\0".encode() in environment:
             yield arguments, environment
 
 
 def files_below(folder):
     for file in folder.rglob("*"):
-        with contextlib.suppress(OSError):  # it has gone meanwhile
+        with contextlib.suppress(OSError):  # the file was removed
             if file.is_file():
                 yield file, file.read_bytes()
 
 
 @needs_slurm
 def test_the_join_token_is_in_no_file_and_the_end_of_every_agent_ends_the_job(slurm, tmp_path):
-    """The job's processes are the same user's as the agents: they could read every file of theirs."""
-    slurm.env["token"] = "of the user"  # sbatch takes it along
+    """Searches all files of the agents' user, since the job's processes can read them."""
+    slurm.env["token"] = "of the user"  # sbatch passes this variable on
     job = write_job(tmp_path, "left", "echo it trains; exec sleep 1000", storage_path=str(tmp_path / "runs"))
     batch = Batch(slurm, tmp_path, job)
     wait_for("the run", lambda: "it trains" in batch.log(), 120)
@@ -273,7 +275,7 @@ def test_a_job_whose_time_is_over_is_requeued_and_goes_on_from_its_checkpoint(sl
     batch = Batch(slurm, tmp_path, job)
     run = tmp_path / "runs" / "long"
     wait_for("checkpoints", lambda: len(list(run.glob("checkpoint_*/.manifest.json"))) > 2, 120)
-    # The signal that --signal=B:TERM@120 has Slurm send two minutes before the end of the time.
+    # Slurm sends this signal two minutes before the time limit, because of --signal=B:TERM@120.
     assert slurm.run("scancel", "--batch", "--signal=TERM", batch.number).returncode == 0
     wait_for("the job to be requeued", lambda: slurm.job(batch.number).get("Restarts") == "1", 120)
     assert "requeued" in batch.log(), batch.log()
@@ -286,7 +288,8 @@ def test_a_job_whose_time_is_over_is_requeued_and_goes_on_from_its_checkpoint(sl
 @needs_slurm
 def test_a_time_limit_of_slurm_itself_ends_with_a_checkpoint_and_a_requeue(slurm, tmp_path):
     job = ranks_job(tmp_path, "limited", 600, 0.4, storage_path=str(tmp_path / "runs"))
-    batch = Batch(slurm, tmp_path, job, "--time", "3m")  # Slurm warns two minutes before its end, or some seconds earlier
+    # Slurm warns up to some seconds earlier than two minutes before the limit.
+    batch = Batch(slurm, tmp_path, job, "--time", "3m")
     run = tmp_path / "runs" / "limited"
     # A requeued job is COMPLETING until its node is free, and PENDING after it.
     over = lambda: slurm.job(batch.number)["JobState"] in (*ENDED, "PENDING")  # noqa: E731
@@ -303,13 +306,13 @@ def test_a_time_limit_of_slurm_itself_ends_with_a_checkpoint_and_a_requeue(slurm
 
 @needs_slurm
 def test_scancel_ends_a_job_for_good(slurm, tmp_path):
-    """It sends SIGTERM to the script too, as the warning does; but Slurm has ended the job by then."""
+    """Cancels the job: scancel sends SIGTERM to the script like the warning does, but Slurm has already ended the job then."""
     job = ranks_job(tmp_path, "unwanted", 600, 0.4, storage_path=str(tmp_path / "runs"))
     batch = Batch(slurm, tmp_path, job)
     wait_for("checkpoints", lambda: len(list((tmp_path / "runs" / "unwanted").glob("checkpoint_*/.manifest.json"))) > 0, 120)
     assert slurm.run("scancel", batch.number).returncode == 0
     ends = lambda: slurm.job(batch.number)["JobState"] in ENDED or slurm.job(batch.number)["Restarts"] != "0"  # noqa: E731
-    wait_for("the end of the job", ends, 120)  # COMPLETING is over: nothing of the script is left that could requeue it
+    wait_for("the end of the job", ends, 120)  # the job is no longer COMPLETING, so no process of the script can requeue it
     ended = slurm.job(batch.number)
     assert (ended["JobState"], ended["Restarts"]) == ("CANCELLED", "0"), batch.log()
     assert "not requeued" in batch.log(), batch.log()

@@ -24,7 +24,7 @@ def run(*arguments, python=sys.executable, root=ROOT, **how):
 
 
 def verdicts(*arguments, **how):
-    """(exit code, {(group, row): row}, the whole answer) of a run with `-o json`."""
+    """Returns (exit code, {(group, row): row}, the whole answer) of a run with `-o json`."""
     done = run(*arguments, "-o", "json", **how)
     assert done.stdout, done.stderr
     answer = json.loads(done.stdout)
@@ -34,7 +34,9 @@ def verdicts(*arguments, **how):
 
 
 def checked(groups, folder):
-    """The rows of those groups on the CPU: none may be FAILED, and none skipped but those of NEEDS_GPU. Nothing is left in `folder`."""
+    """Returns the rows of the groups on the CPU. Checks that none is FAILED, that only rows of NEEDS_GPU are skipped, and
+    that `folder` is empty at the end.
+    """
     code, rows, answer = verdicts("--cpu", "--checkpoint-gb", "0.02", "--dir", folder, *groups)
     wrong = {key: row["reason"] for key, row in rows.items() if row["verdict"] == "FAILED"}
     assert not wrong and code == 0, wrong

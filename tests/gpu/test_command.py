@@ -1,4 +1,4 @@
-"""The command scripts/gpu-check itself: without a GPU, past its deadline, and from its archive beside PyTorch alone."""
+"""Tests scripts/gpu-check itself: without a GPU, past its deadline, and from its archive with PyTorch only."""
 
 import importlib.metadata
 import json
@@ -77,7 +77,7 @@ def test_what_a_killed_command_had_started_ends_too(tmp_path):
 
 
 def only_torch(folder):
-    """Fills a folder with PyTorch and what it depends on, out of this interpreter's packages, and nothing else."""
+    """Fills a folder with PyTorch and its dependencies from this interpreter's packages, and with nothing else."""
     wanted, taken = ["torch"], set()
     while wanted:
         name = wanted.pop()

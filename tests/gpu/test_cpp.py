@@ -1,5 +1,6 @@
-"""The group `cpp`: its worker compiles by the compiler alone, and trains over Gloo. In a file of its own, since compiling LibTorch's
-headers takes a minute of processor where ccache does not know them."""
+"""Tests the group `cpp`: its worker compiles with the compiler alone and trains over Gloo. A separate file, since LibTorch's
+headers take a minute of processor time without ccache.
+"""
 
 from gpu_check_run import checked
 

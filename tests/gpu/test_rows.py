@@ -1,4 +1,6 @@
-"""Every group of scripts/gpu-check but `cpp` on the CPU with two GPUs of the stand-in: each row is ok, or needs what only a GPU has."""
+"""Tests every group of scripts/gpu-check except `cpp` on the CPU with two GPUs of the stand-in: each row is ok, or requires
+a real GPU.
+"""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""A faulty observation must give a FAILED row: observations of the kind that rows judge, with one fault in each."""
+"""Tests that a faulty observation gives a FAILED row, with one fault in each observation."""
 
 import os
 import pathlib
@@ -70,7 +70,7 @@ def test_training_that_is_not_the_same():
 
 
 class Recorded:
-    """A cluster whose workers have told these facts: {(what, attempt): facts}."""
+    """A cluster whose workers have reported these facts: {(what, attempt): facts}."""
 
     def __init__(self, facts, pid=0):
         self.facts, self.pid = facts, pid

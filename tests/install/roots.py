@@ -1,5 +1,6 @@
-"""A fresh Debian in a folder, made by debootstrap, and commands that run in it: with processes and mounts of their own, which
-end with the command. Packages of Debian and of Python are asked for where this machine is configured to."""
+"""A new Debian in a folder, made by debootstrap, and commands that run in it with separate processes and mounts, which end
+with the command. It uses this machine's sources of Debian and Python packages.
+"""
 
 import ast
 import hashlib
@@ -18,14 +19,14 @@ KEPT = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cac
 
 
 def hindrance():
-    """Why no root can be made here; empty: one can."""
+    """Returns why no such folder can be made here; empty if one can."""
     if os.geteuid() != 0 or shutil.which("debootstrap") is None:
         return "needs root and debootstrap"
     try:
         with urllib.request.urlopen(f"{mirror().rstrip('/')}/dists/", timeout=20):
             return ""
     except urllib.error.HTTPError:
-        return ""  # it answers
+        return ""  # the mirror answers
     except (OSError, ValueError, AssertionError) as error:
         return f"the mirror of apt's sources does not answer: {error}"
 
@@ -40,7 +41,7 @@ def run(*command, **options):
 
 
 def mirror():
-    """Where apt takes Debian from: the first source that has a release's own suite."""
+    """Returns the Debian mirror of apt: that of the first source with a release's own suite."""
     listed = run("apt-get", "indextargets", "--format", "$(SITE) $(SUITE) $(COMPONENT) $(CREATED_BY)")
     for site, suite, component, kind in (line.split(" ", 3) for line in listed.splitlines()):
         if component == "main" and kind == "Packages" and re.fullmatch("[a-z]+", suite):
@@ -49,7 +50,7 @@ def mirror():
 
 
 def pip_settings():
-    """{name: value} of pip here, whatever file or variable it comes from; later ones win, as they do for pip."""
+    """Returns {name: value} of pip's settings here from all files and variables. Later ones win, as in pip."""
     listed = run(pathlib.Path(__file__).parents[2] / ".venv" / "bin" / "python", "-m", "pip", "config", "list")
     settings = [line.partition("=") for line in listed.splitlines()]
     order = sorted(settings, key=lambda one: one[0].startswith(":env:"))
@@ -62,12 +63,12 @@ def folders_of_pip(settings):
     folders = {pathlib.Path(urllib.parse.unquote(word)) for word in words if word.startswith("/")}
     folders = {
         path.parents[-3] if path.is_dir() and len(path.parts) > 3 else path for path in folders
-    }  # an index names its files beside it
+    }  # the files of an index are beside it
     return sorted(path for path in folders if path.exists())
 
 
 class Root:
-    """The Debian `suite` in `folder`."""
+    """A Debian of `suite` in `folder`."""
 
     def __init__(self, folder, suite):
         self.folder = pathlib.Path(folder)
@@ -91,7 +92,7 @@ class Root:
         shutil.copy(source, to)
 
     def mounts(self):
-        """Shell lines that make the devices, the processes and pip's folders visible inside."""
+        """Yields shell lines that mount the devices, the processes and pip's folders inside."""
         yield f"mount --rbind /dev {quoted(self.folder / 'dev')}"
         yield f"mount -t proc proc {quoted(self.folder / 'proc')}"
         for outside, inside in ((self.cache, pathlib.Path("/root/.cache/pip")), *((path, path) for path in self.shared)):
@@ -104,7 +105,7 @@ class Root:
                 yield f"mkdir -p {quoted(place.parent)} && cp {quoted(outside)} {quoted(place)}"
 
     def run(self, script):
-        """Standard output of a shell script inside; an AssertionError with its words when it fails."""
+        """Returns the standard output of a shell script inside. Raises AssertionError with its output if it fails."""
         variables = " ".join(f"{name}={quoted(value)}" for name, value in os.environ.items() if name.lower().endswith("_proxy"))
         inside = f"env -i HOME=/root LANG=C.UTF-8 PATH=/opt/venv/bin:/usr/sbin:/usr/bin:/sbin:/bin {variables} sh -euc {quoted(script)}"
         lines = [*self.mounts(), f"exec chroot {quoted(self.folder)} {inside}"]
@@ -118,7 +119,7 @@ def quoted(text):
 
 
 def kept_archive(suite, scratch):
-    """The freshly made Debian, as a tar file that later runs take."""
+    """Returns a tar file of the new Debian, which later runs reuse."""
     name = hashlib.sha256(" ".join((suite, *PACKAGES)).encode()).hexdigest()[:12]
     archive = KEPT / f"{suite}-{name}.tar"
     if not archive.exists():

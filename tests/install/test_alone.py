@@ -1,4 +1,4 @@
-"""scripts/alone: which files it compiles, and that it names the one whose include is missing, in a small project."""
+"""Tests scripts/alone in a small project: the files that it compiles, and that it names a file with a missing include."""
 
 import json
 import os
@@ -38,7 +38,9 @@ PRESET = {
 
 @pytest.fixture
 def project(tmp_path):
-    """A repository in which b.cpp, and b.hpp by c.hpp in c.cpp, were changed since the commit in .ci/alone."""
+    """Makes a repository in which b.cpp, and b.hpp (which c.cpp includes through c.hpp), have changed since the commit in
+    .ci/alone.
+    """
     (tmp_path / "scripts").mkdir()
     (tmp_path / ".ci").mkdir()
     shutil.copy(ROOT / "scripts" / "alone", tmp_path / "scripts")
@@ -58,7 +60,7 @@ def record(folder):
 
 def git(folder, *arguments):
     names = ["-c", "user.name=n", "-c", "user.email=n@example.com", "-c", "init.defaultBranch=main"]
-    # set by a hook that runs this test
+    # a hook that runs this test sets these
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     command = ["git", "-C", folder, *names, *arguments]
     return subprocess.run(command, check=True, capture_output=True, text=True, env={**environment, "GIT_CONFIG_GLOBAL": os.devnull})
@@ -152,7 +154,8 @@ def test_a_record_is_written_where_all_that_was_changed_compiles_and_shortens_th
     assert alone(project, "--record")[0] == 1 and (project / ".ci" / "alone").read_text() == before
     write(project, {"b.hpp": "#pragma once\nstruct B {};\n"}, "and has it again")
     write(project, {"d.cpp": "int d = 2;\n"})
-    assert alone(project, "--record") == (1, "") and (project / ".ci" / "alone").read_text() == before  # a tree with changes
+    # Refuses a tree with changes.
+    assert alone(project, "--record") == (1, "") and (project / ".ci" / "alone").read_text() == before
     write(project, {}, "d")
     head = git(project, "rev-parse", "HEAD").stdout
     assert alone(project, "--record")[0] == 0 and (project / ".ci" / "alone").read_text().endswith(f"\n{head}")

@@ -1,4 +1,4 @@
-"""`scripts/demo.py` leaves no daemon behind when a step fails, or when it is interrupted."""
+"""Tests that `scripts/demo.py` leaves no daemon behind if a step fails or it is interrupted."""
 
 import os
 import pathlib
@@ -11,12 +11,12 @@ from local_cluster import ROOT, RTRAIN, wait_for
 
 
 def processes_of(folder):
-    """The command lines of the processes that name `folder`."""
+    """Returns the command lines of the processes that name `folder`."""
     lines = []
     for entry in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
         try:
             line = entry.read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:  # it has ended meanwhile
+        except OSError:  # the process has ended
             continue
         if str(folder) in line:
             lines.append(line)

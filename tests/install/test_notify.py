@@ -13,7 +13,7 @@ from local_cluster import RTRAIN, environment, free_port, wait_for
 
 
 class Manager:
-    """The manager's end of NOTIFY_SOCKET, and the daemon that it started."""
+    """The receiving end of NOTIFY_SOCKET, and a daemon that uses it."""
 
     def __init__(self, address, folder, *words, before=None, **more):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -36,7 +36,7 @@ class Manager:
                     other.sendto(b"STATUS=busy", self.address)
 
     def next_message(self, seconds):
-        """The next message; None: there was none within `seconds`."""
+        """Returns the next message; None if none arrives within `seconds`."""
         self.socket.settimeout(seconds)
         with contextlib.suppress(TimeoutError):
             return self.socket.recv(4096).decode()
@@ -85,7 +85,7 @@ def test_the_watchdog_is_fed_as_often_as_it_wants_and_not_by_a_process_that_does
         for _ in range(5):
             assert manager.next_message(10) == "WATCHDOG=1"
         manager.daemon.send_signal(signal.SIGSTOP)
-        while manager.next_message(1):  # reads the messages that were on their way
+        while manager.next_message(1):  # discards messages that were already sent
             pass
         manager.daemon.send_signal(signal.SIGCONT)
         assert manager.next_message(5) == "WATCHDOG=1"
@@ -97,7 +97,7 @@ def test_a_manager_that_is_busy_hears_of_a_daemon_that_is_ready_all_the_same(add
     manager = Manager(address, tmp_path, *head_words(tmp_path), before=lambda one: one.fill())
     try:
         wait_for("the head", lambda: "serves at" in manager.log.read_text(), 60)
-        with contextlib.suppress(subprocess.TimeoutExpired):  # whether it serves already or waits for the manager
+        with contextlib.suppress(subprocess.TimeoutExpired):  # the head may serve already, or wait for the manager
             subprocess.run([RTRAIN, "status"], env=manager.env, capture_output=True, timeout=2)
         manager.wait_for("READY=1")
     finally:
@@ -109,7 +109,7 @@ def test_a_daemon_without_a_free_descriptor_feeds_the_watchdog(address, tmp_path
     try:
         manager.wait_for("READY=1")
         resource.prlimit(manager.daemon.pid, resource.RLIMIT_NOFILE, (1, 1))
-        while manager.next_message(0.01):  # reads the messages that were on their way
+        while manager.next_message(0.01):  # discards messages that were already sent
             pass
         for _ in range(3):
             assert manager.next_message(10) == "WATCHDOG=1"

@@ -1,5 +1,6 @@
-"""Everything in a place whose path has a space and an umlaut: the program, a user's home and configuration, the cluster's data, a
-project with its script, a setup, an interpreter, a storage path."""
+"""Tests paths with a space and an umlaut everywhere: the program, a user's home and configuration, the cluster's data, a
+project with its script, a setup, an interpreter, a storage path.
+"""
 
 import json
 import os

@@ -1,4 +1,6 @@
-"""scripts/only_comments: a change of comments passes, and each kind of change that a tool or a reader of `--help` sees is refused."""
+"""Tests that scripts/only_comments accepts a change of comments, and refuses each kind of change that tools or readers of
+`--help` see.
+"""
 
 import subprocess
 

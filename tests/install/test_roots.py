@@ -1,4 +1,6 @@
-"""From a fresh Debian to a trained model: `pip install`, `rtrain up`, a training, `rtrain down`. And the Debian package."""
+"""Tests the way from a new Debian to a trained model: `pip install`, `rtrain up`, a training, `rtrain down`. Also tests the
+Debian package.
+"""
 
 import os
 import pathlib
@@ -13,7 +15,7 @@ from roots import Root, hindrance, run
 
 SUITE = os.environ.get("RTRAIN_ROOT_SUITE", "bookworm")
 TRAIN = pathlib.Path(__file__).parent / "train_here.py"
-# Elsewhere than on the Python of this release there is no CPU build of PyTorch to be had: the loop then trains without it.
+# Other Python versions have no CPU build of PyTorch: the loop then trains without it.
 TORCH = "torch==2.13.0" if SUITE == "bookworm" else ""
 
 
@@ -23,7 +25,7 @@ def root(tmp_path_factory):
         (pytest.fail if os.environ.get("RTRAIN_ROOTS") == "required" else pytest.skip)(why)
     made = Root(tmp_path_factory.mktemp("root") / SUITE, SUITE)
     yield made
-    shutil.rmtree(made.folder)  # a gigabyte with PyTorch
+    shutil.rmtree(made.folder)  # one gigabyte with PyTorch
 
 
 def test_a_fresh_debian_trains_a_model(root, tmp_path):
@@ -43,7 +45,7 @@ def test_a_fresh_debian_trains_a_model(root, tmp_path):
         python3 -m rtrain version
         """
     )
-    print(f"{SUITE}: {time.monotonic() - started:.1f} s after the downloads")  # a minute on a machine of its own
+    print(f"{SUITE}: {time.monotonic() - started:.1f} s after the downloads")  # about a minute on an idle machine
     assert re.search(r"trained with (torch|plain Python) on 2 workers: loss 0\.0", printed), printed
     assert "torch" in printed or not TORCH, printed
 

@@ -1,5 +1,6 @@
-"""The units that `rtrain head install` and `rtrain node install` write, for systemd's own checks, and the exits after which
-they start nothing again."""
+"""Tests the units that `rtrain head install` and `rtrain node install` write: systemd's own checks, and the exit codes after
+which a unit is not restarted.
+"""
 
 import os
 import pathlib
@@ -13,7 +14,7 @@ from local_cluster import RTRAIN, LocalCluster, environment, wait_for
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 SYSTEM = "etc/systemd/system"
-WORST = 40  # systemd-analyze's measure of exposure, of 100
+WORST = 40  # limit of systemd-analyze's measure of exposure, out of 100
 
 
 PROGRAM = RTRAIN.resolve()  # the program that writes units; `a_place_that_services_reach` names a copy
@@ -21,8 +22,9 @@ PROGRAM = RTRAIN.resolve()  # the program that writes units; `a_place_that_servi
 
 @pytest.fixture(scope="module", autouse=True)
 def a_place_that_services_reach():
-    """As root, units are written by a copy in /opt, since the clone may be where services come to no file: below /tmp, or in a
-    home that is closed. The name of its folder has a space and an umlaut, as that of the clone may have."""
+    """Copies the program to /opt if the test runs as root, since services may not reach the clone: below /tmp, or in a
+    closed home. The folder's name has a space and an umlaut, like that of a clone may have.
+    """
     global PROGRAM
     if os.geteuid() != 0:
         yield
@@ -35,7 +37,7 @@ def a_place_that_services_reach():
 
 
 def unit_word(path):
-    """A path as it stands in a unit."""
+    """Returns a path as it is written in a unit."""
     return f'"{path}"' if " " in str(path) else str(path)
 
 
@@ -51,7 +53,7 @@ def rtrain(*words, **options):
 
 
 def lines(unit):
-    """{key: [values]} of a unit."""
+    """Returns {key: [values]} of a unit."""
     settings = {}
     for line in unit.read_text().splitlines():
         if "=" in line and not line.startswith("#"):
@@ -62,7 +64,7 @@ def lines(unit):
 
 @pytest.fixture
 def image(tmp_path):
-    """The root of a machine that does not run, which has a program where this machine has rtrain."""
+    """Makes the root of a machine that does not run, with a program at the path where this machine has rtrain."""
     if str(PROGRAM).startswith(("/tmp/", "/var/tmp/")):
         pytest.skip("needs root, or a clone outside of /tmp")
     root = tmp_path / "image"
@@ -239,13 +241,13 @@ def test_links_in_an_image_lead_nowhere_out_of_it(image, tmp_path):
     outside = tmp_path / "outside"
     outside.mkdir()
     (image / "etc").symlink_to(outside)
-    refused = run(PROGRAM, "head", "install", "--root", image)  # there is no such directory in the image
+    refused = run(PROGRAM, "head", "install", "--root", image)  # the link's target does not exist in the image
     assert refused.returncode == 6 and "is a link" in refused.stderr, refused.stderr
     assert list(outside.iterdir()) == []
 
 
 def test_a_link_to_a_directory_of_the_image_itself_is_followed(image, tmp_path):
-    place = str(tmp_path / "etc")  # in the image; there is none of this name outside
+    place = str(tmp_path / "etc")  # exists in the image only
     (image / place.lstrip("/")).mkdir(parents=True)
     (image / "etc").symlink_to(place)
     rtrain("head", "install", "--root", image)
@@ -289,7 +291,7 @@ def test_directories_of_the_head_are_made_for_its_account_and_no_link_is_followe
     place.chmod(0o755)
     shutil.copy(RTRAIN, place / "rtrain")
 
-    def install(*words):  # with units of its own, seen by nobody else
+    def install(*words):  # mounts a separate directory of units, which other processes do not see
         script = 'mount -t tmpfs none /etc/systemd/system && "$@" && cat /etc/systemd/system/rtrain-head.service'
         command = (place / "rtrain", "head", "install", *words)
         return run("unshare", "--mount", "--propagation", "private", "sh", "-euc", script, "sh", *command)
@@ -329,7 +331,7 @@ def test_roots_own_hands_write_no_unit_of_another_account():
 
 @as_root
 def test_without_root_there_is_a_reason_and_a_users_own_service():
-    place = pathlib.Path(tempfile.mkdtemp(dir="/opt"))  # the build's folder, and that of tests, may be closed to others
+    place = pathlib.Path(tempfile.mkdtemp(dir="/opt"))  # the folders of the build and of tests may be closed to other users
     place.chmod(0o755)
     program, home = place / "rtrain", place / "home"
     shutil.copy(RTRAIN, program)
@@ -397,7 +399,7 @@ def test_an_exit_that_a_restart_may_mend_waits_so_long_that_the_start_limit_is_n
     for code in ("5", "7", "8", "10"):
         assert wait("exited", code) * tries > within
     for how, status in (("exited", "0"), ("exited", "11"), ("killed", "SEGV"), ("killed", "TERM"), ("dumped", "ABRT")):
-        assert wait(how, status) == 0  # these are final, or start again at once, a bounded number of times
+        assert wait(how, status) == 0  # these are final, or cause a bounded number of immediate restarts
 
 
 @as_root
@@ -452,7 +454,7 @@ def test_a_node_goes_on_without_a_token_until_it_has_left(cluster, tmp_path):
     installed = rtrain("node", "install", *words, "--token", token, "--user", env=home)
     unit = tmp_path / "config" / "systemd" / "user" / "rtrain-node.service"
     assert str(unit) in installed and "rtn1." not in unit.read_text() and (data / "identity").is_dir()
-    assert "unchanged" in rtrain("node", "install", *words, "--user", env=home)  # joined before: no token is needed
+    assert "unchanged" in rtrain("node", "install", *words, "--user", env=home)  # the node joined before, so it needs no token
     started = run(RTRAIN, "node", "join", *words, "--allow-root-workers", "--detach", env=cluster.env)
     assert started.returncode == 0, started.stderr
     spare = cluster.json("token", "create", "--role", "node")["token"]
@@ -463,10 +465,10 @@ def test_a_node_goes_on_without_a_token_until_it_has_left(cluster, tmp_path):
     assert "wrote" in changed and "systemctl --user restart rtrain-node.service" in changed
     agent_of_another = run(PROGRAM, "node", "install", *words[:1], "--name", "n2", *words[3:], "--user", env=home)
     assert agent_of_another.returncode == 7, agent_of_another.stderr
-    assert "--label rack=7" in unit.read_text()  # and its unit is left as it was
+    assert "--label rack=7" in unit.read_text()  # the unit is unchanged
     other = run(RTRAIN, "node", "join", *words[:1], "--name", "n2", *words[3:], env=cluster.env)
     assert other.returncode == 7, other.stderr
-    cluster.rtrain("node", "leave", "n1", "--data", tmp_path / "elsewhere", "--yes")  # told on another machine
+    cluster.rtrain("node", "leave", "n1", "--data", tmp_path / "elsewhere", "--yes")  # simulates a command on another machine
     os.kill(int((data / "agent.pid").read_text().split()[0]), 15)
     tried = []
 

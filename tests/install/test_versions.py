@@ -26,7 +26,7 @@ def test_error(broken): pass
 def versions(tmp_path, monkeypatch):
     loader = importlib.machinery.SourceFileLoader("versions", str(SCRIPT))
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader("versions", loader))
-    monkeypatch.setitem(sys.modules, "versions", module)  # its data classes look there
+    monkeypatch.setitem(sys.modules, "versions", module)  # its data classes look for the module there
     loader.exec_module(module)
     monkeypatch.setattr(module, "GROUPS", {"some": ["test_some.py"]})
     return module

@@ -50,7 +50,7 @@ def content(wheel):
 
 @pytest.fixture(scope="module")
 def venv(wheel, tmp_path_factory):
-    """Has nothing but the wheel: cloudpickle, which it needs, is found in this interpreter's environment."""
+    """Makes an environment with only the wheel. cloudpickle, which it requires, is found in this interpreter's environment."""
     folder = tmp_path_factory.mktemp("venv") / "with space"
     output(sys.executable, "-m", "venv", "--without-pip", folder)
     output(sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "install", "-q", "--no-deps", wheel)
@@ -107,12 +107,12 @@ def test_it_has_the_licences_of_all_that_is_linked_in(content):
     assert {"libssl-dev", "libsqlite3-dev", "libboost1.81-dev"} <= set(parts)
     for part in parts:
         assert len(texts[f"{part}.txt"]) > 300, part
-    assert "GNU LESSER GENERAL PUBLIC LICENSE" in texts["common-LGPL-2.1.txt"].upper()  # named by libacl's
+    assert "GNU LESSER GENERAL PUBLIC LICENSE" in texts["common-LGPL-2.1.txt"].upper()  # libacl's text refers to it
 
 
 def test_the_program_is_started_as_it_is_and_by_python_m(venv):
     program = venv / "bin" / "rtrain"
-    assert program.read_bytes()[:4] == b"\x7fELF"  # no interpreter in between
+    assert program.read_bytes()[:4] == b"\x7fELF"  # an executable, not a script
     printed = output(program, "version")
     env = {"PATH": "/usr/bin:/bin", "HOME": str(venv)}
     assert output(venv / "bin" / "python", "-m", "rtrain", "version", env=env) == printed

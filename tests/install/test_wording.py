@@ -1,4 +1,6 @@
-"""The rules of docs/style.md in scripts/tidy: sentences, names, and references that lead nowhere; a planted breach of each is found."""
+"""Tests the rules of docs/style.md in scripts/tidy: sentences, names, and references without a target. Each planted breach
+is found.
+"""
 
 import pathlib
 import subprocess

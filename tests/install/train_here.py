@@ -1,4 +1,4 @@
-"""A line through points on two workers, with PyTorch where it is installed: what a fresh machine trains first."""
+"""Fits a line through points on two workers, with PyTorch if it is installed: the first training on a new machine."""
 
 import importlib.util
 

@@ -1,8 +1,9 @@
-"""An S3 server for tests: moto behind checks of its own. Prints its port, and ends when its standard input closes.
+"""An S3 server for tests: moto behind additional checks. Prints its port, and ends when its standard input closes.
 
-Every request's signature is recomputed with botocore and every body's hash compared, so that what is not signed as
-Amazon wants it is refused here as there. Requests are carried out one at a time, which makes `If-None-Match` exact.
-usage: server.py [--bucket NAME]... [--port N] [--tls CERTIFICATE KEY] [--ignore-conditions] [--slow-down N] [--lose-answers N] [--lend-for S]
+Every request's signature is recomputed with botocore and every body's hash is compared, so requests that Amazon would refuse
+are refused here. Requests are executed one at a time, which makes `If-None-Match` exact.
+usage: server.py [--bucket NAME]... [--port N] [--tls CERTIFICATE KEY] [--ignore-conditions] [--slow-down N] [--lose-answers
+N] [--lend-for S]
 """
 
 import argparse
@@ -32,7 +33,7 @@ class Quiet(WSGIRequestHandler):
 
 
 class Checked:
-    """The checks before moto, as a WSGI program."""
+    """A WSGI program that checks each request before moto."""
 
     def __init__(self, options):
         self.inner = DomainDispatcherApplication(create_backend_app)
@@ -41,8 +42,8 @@ class Checked:
         self.slow_downs = options.slow_down
         self.lent = 0
         self.answers_to_lose = options.lose_answers
-        self.signers = {}  # path to the ids of the keys that asked for it
-        self.reads = {}  # path of an object to how often its bytes were asked for
+        self.signers = {}  # ids of the keys of all requests, by path
+        self.reads = {}  # number of reads of each object, by path
 
     def __call__(self, environ, start_response):
         length = int(environ.get("CONTENT_LENGTH") or 0)
@@ -72,7 +73,7 @@ class Checked:
             if self.options.ignore_conditions:
                 environ.pop("HTTP_IF_NONE_MATCH", None)
             if self.answers_to_lose > 0 and environ["REQUEST_METHOD"] == "PUT":
-                self.answers_to_lose -= 1  # carried out, but nobody hears of it
+                self.answers_to_lose -= 1  # executed, but the answer is lost
                 list(self.inner(environ, lambda *_: None))
                 start_response("500 Internal Server Error", [("Content-Length", "0")])
                 return []

@@ -1,4 +1,4 @@
-"""The S3 server of the tests as a process, for tests in Python. It ends the processes that it started, by pid."""
+"""Runs the tests' S3 server as a process, for tests in Python. It ends the processes that it started, by pid."""
 
 import json
 import os
@@ -12,8 +12,9 @@ ANOTHER = {"AWS_ACCESS_KEY_ID": "another-key", "AWS_SECRET_ACCESS_KEY": "another
 
 
 class S3Server:
-    """Its `environment` is what an agent, a head or the command line needs to reach it. RTRAIN_TEST_PYTHON: the
-    interpreter that has moto, where it is not this one."""
+    """A running server. An agent, a head or the command line reaches it with `environment`. RTRAIN_TEST_PYTHON names an
+    interpreter that has moto, unless this one has it.
+    """
 
     def __init__(self, *options, port=0):
         server = pathlib.Path(__file__).with_name("server.py")
@@ -29,7 +30,7 @@ class S3Server:
             "AWS_ACCESS_KEY_ID": KEY,
             "AWS_SECRET_ACCESS_KEY": SECRET,
             "AWS_MAX_ATTEMPTS": "3",
-            "AWS_REQUEST_CHECKSUM_CALCULATION": "when_required",  # otherwise botocore adds trailers
+            "AWS_REQUEST_CHECKSUM_CALCULATION": "when_required",  # prevents trailers by botocore
         }
 
     def signers(self):
@@ -38,7 +39,7 @@ class S3Server:
             return json.load(answer)
 
     def reads(self):
-        """How often the bytes of each path were asked for."""
+        """Returns the number of reads of each path."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/reads", timeout=30) as answer:
             return json.load(answer)
 

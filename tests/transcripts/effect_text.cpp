@@ -1,4 +1,4 @@
-// Effects as one line of text each: verb, node, what about.
+// Formats an effect as one line of text: verb, node, subject.
 #include "tests/transcripts/effect_text.hpp"
 
 namespace rtrain::transcripts {

@@ -16,7 +16,7 @@ std::string read(const std::string& path) {
     return text.str();
 }
 
-// The file as it should be: commands, comments and blank lines kept, answers renewed.
+// Returns the file with renewed answers; commands, comments and blank lines are unchanged.
 std::string renewed(const std::string& text) {
     rtrain::transcripts::Stage stage;
     std::istringstream in(text);

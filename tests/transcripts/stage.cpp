@@ -1,4 +1,4 @@
-// The commands of a transcript. Each event's answer: its note, a refusal, and the effects, one per line.
+// The commands of a transcript. The answer to an event consists of its note, a refusal, and the effects, one per line.
 #include "tests/transcripts/stage.hpp"
 
 #include <algorithm>

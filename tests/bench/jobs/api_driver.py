@@ -1,5 +1,6 @@
-"""A driver of two workers, the same for rtrain and for Ray: how long until the first report, what a report costs, how long a
-checkpoint blocks. Prints one JSON line. usage: api_driver.py rtrain|ray first|report|checkpoint FOLDER [COUNT]"""
+"""A driver of two workers, the same for rtrain and for Ray. Measures the time to the first report, the cost of a report, and
+how long a checkpoint blocks. Prints one JSON line. usage: api_driver.py rtrain|ray first|report|checkpoint FOLDER [COUNT]
+"""
 
 import json
 import sys
@@ -33,8 +34,9 @@ def report(config):
 
 
 def checkpoint(config):
-    """A 100 MB directory, copied by hand and reported, in turns as to which comes first; rank 0 alone brings it. Each is timed with
-    its source on disk and in memory and nothing left to write, into a directory that did not exist before."""
+    """Times two operations on a directory of 100 MB in alternating order: a plain copy, and a report by rank 0. Before each,
+    the source is on disk and in memory, no writes are pending, and the target does not exist.
+    """
     import os
     import pathlib
     import shutil
@@ -52,7 +54,7 @@ def checkpoint(config):
                 (source / f"part-{part}").write_bytes(os.urandom(25 << 20))
             given = train.Checkpoint.from_directory(str(source)) if rank == 0 else None
             for what in ("copy", "report") if number % 2 else ("report", "copy"):
-                getattr(train, "flush", lambda: None)()  # the one before is committed by now
+                getattr(train, "flush", lambda: None)()  # waits until the previous checkpoint is committed
                 os.sync()
                 train.report({"number": number})
                 begin = time.perf_counter()
@@ -61,7 +63,7 @@ def checkpoint(config):
                 elif rank == 0:
                     shutil.copytree(source, pathlib.Path(folder) / "copy")
                 times[what].append((time.perf_counter() - begin) * 1e3)
-    # The best of each: pages of a virtual machine come from its host, and one copy took 27 to 400 ms on a quiet machine.
+    # The minimum of each: a virtual machine gets its pages from the host, and one copy took 27 to 400 ms on a quiet machine.
     tell(
         config,
         {
@@ -74,7 +76,7 @@ def checkpoint(config):
 
 
 def tell(config, figures):
-    """Rank 0's figures, in a file: Ray keeps no metrics of a report without a checkpoint."""
+    """Writes rank 0's figures to a file, since Ray keeps no metrics of a report without a checkpoint."""
     if config["train"].get_context().get_world_rank() == 0:
         with open(config["told"], "w") as file:
             json.dump(figures, file)

@@ -1,5 +1,6 @@
-"""How long report() blocks for a checkpoint of argv[1] MiB: given as a foreign directory and as an SDK-owned one, beside one
-plain copy of the same files on the same file system."""
+"""Measures how long report() blocks for a checkpoint of argv[1] MiB, in the caller's directory and in one of the SDK, beside
+a plain copy of the same files on the same file system.
+"""
 
 import os
 import pathlib

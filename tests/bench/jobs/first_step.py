@@ -1,4 +1,4 @@
-"""DDP up to the first optimizer step, on GPUs where there are some; rank 0 prints the wall time of that step."""
+"""Trains with DDP up to the first optimizer step, on GPUs if there are any. Rank 0 prints the wall time of that step."""
 
 import os
 import time

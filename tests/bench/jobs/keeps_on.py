@@ -1,4 +1,6 @@
-"""Reports each 20 ms, with a checkpoint each half second, and appends the moment of each step to the given file; until it is ended."""
+"""Reports each 20 ms, with a checkpoint each half second, until it is ended. Appends the time of each step to the given
+file.
+"""
 
 import pathlib
 import sys

@@ -1,4 +1,4 @@
-"""Reports of a megabyte each, as many as its argument says."""
+"""Sends as many reports of one megabyte as its argument says."""
 
 import sys
 

@@ -1,5 +1,6 @@
-"""DDP that trains until it is killed: each rank writes its pid, and when it made its first step, into the folder that it is given.
-With a second argument it reports through rtrain, with a checkpoint each half second, and goes on from the newest one."""
+"""Trains with DDP until it is killed. Each rank writes its pid and the time of its first step into the given folder. With a
+second argument it reports through rtrain, with a checkpoint each half second, and resumes from the newest one.
+"""
 
 import os
 import pathlib
@@ -31,7 +32,7 @@ if checkpoints:
 
 
 def note(what, text):
-    """Whole once it has its name."""
+    """Writes a file atomically: it is complete once it has its name."""
     with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as file:
         file.write(text)
     os.rename(file.name, folder / f"{what}-{start}-{rank}")

@@ -1,5 +1,6 @@
-"""A driver that calls remote functions one after the other, each in a process of its own. Prints one JSON line: the seconds from each
-call to its result. usage: remote_driver.py COUNT"""
+"""A driver that calls remote functions one after the other, each in a new process. Prints one JSON line with the seconds
+from each call to its result. usage: remote_driver.py COUNT
+"""
 
 import json
 import sys

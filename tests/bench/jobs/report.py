@@ -1,4 +1,4 @@
-"""Reports without a checkpoint, as fast as they go; rank 0 prints the median in microseconds."""
+"""Reports without a checkpoint as fast as possible. Rank 0 prints the median in microseconds."""
 
 import sys
 import time

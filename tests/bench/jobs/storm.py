@@ -1,5 +1,6 @@
-"""A DDP loop whose every step depends on its number alone, for so many steps; a checkpoint each 2 s. Rank 0 writes the hash of the
-weights into the given folder at the end. Two runs of it end with the same weights, however often they were interrupted."""
+"""A DDP loop of deterministic steps with a checkpoint each 2 s. At the end rank 0 writes the hash of the weights into the
+given folder. Two runs end with the same weights, however often they were interrupted.
+"""
 
 import hashlib
 import os

@@ -1,7 +1,8 @@
-"""Eight trials of the digits network: as a sweep with ASHA, two at a time, or one after the other in this process. The measured time is
-the process's own, imports included.
+"""Eight trials of the digits network: as a sweep with ASHA, two at a time, or one after the other in this process. Measures
+the time of the whole process, including imports.
 usage: trials.py sweep           prints one JSON line: each trial's config, and how many epochs it trained
-       trials.py alone TRIALS    trains the same (that JSON), without rtrain's reports"""
+       trials.py alone TRIALS    trains the same (that JSON), without rtrain's reports
+"""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""The ranks meet, and exchange values that only the right ranks can make."""
+"""The ranks connect and exchange values that prove each rank's identity."""
 
 import time
 

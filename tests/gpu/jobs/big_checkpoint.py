@@ -1,5 +1,6 @@
-"""Saves a large checkpoint from the device, copies the same file plainly, reports it, and dies once it is committed. The next
-attempt compares what it gets back with what was saved, byte for byte. usage: big_checkpoint.py BYTES"""
+"""Saves a large checkpoint from the device, copies the same file plainly, reports it, and dies once it is committed. The
+next attempt compares its checkpoint with the saved data byte for byte. usage: big_checkpoint.py BYTES
+"""
 
 import os
 import pathlib
@@ -32,7 +33,7 @@ def timed(action):
 
 
 def plain_copy(file):
-    """A copy that is on disk, as a committed checkpoint is."""
+    """Returns the path of a copy that is on disk, as a committed checkpoint is."""
     target = FOLDER / "copy.pt"
     shutil.copyfile(file, target)
     with open(target, "rb") as copied:

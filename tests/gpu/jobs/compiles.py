@@ -1,4 +1,6 @@
-"""A function that torch.compile makes a kernel of, beside the same one without. A forked worker must find the GPU as a plain one does."""
+"""Compares a function that torch.compile turns into a kernel with the uncompiled one. A forked worker must find the GPU like
+a plain one.
+"""
 
 import torch
 from rtrain.train.torch import get_device

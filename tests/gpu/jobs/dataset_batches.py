@@ -1,4 +1,4 @@
-"""Rows of a dataset as batches on the device, by page-locked memory and copies that nobody waits for."""
+"""Reads rows of a dataset as batches on the device, through page-locked memory and asynchronous copies."""
 
 import rtrain.data
 import torch

@@ -1,6 +1,6 @@
-// A C++ rank for scripts/gpu-check: meets the others by the backend that the job names, sums, trains a small network
-// with DataParallel beside the same network trained alone, and reports. usage: ddp_worker FILE, where the facts are
-// written
+// A C++ rank for scripts/gpu-check. It connects to the others by the backend of the job, sums a value, trains a small
+// network with DataParallel and the same network alone, and reports. usage: ddp_worker FILE, to which it writes the
+// facts
 #include <torch/cuda.h>
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/container/sequential.h>
@@ -25,7 +25,7 @@ namespace {
 using namespace rtrain::ddp;
 constexpr std::int64_t width = 32, batch = 24, steps = 10;
 
-// This worker's own device among the visible ones, as Python's get_device() chooses it.
+// Returns this worker's device among the visible ones, as Python's get_device() chooses it.
 torch::Device own_device(const Place& place) {
     if (!torch::cuda::is_available()) return torch::kCPU;
     const char* named = std::getenv("RTRAIN_DEVICES");
@@ -49,7 +49,8 @@ torch::Tensor loss_of(torch::nn::Sequential& net, const torch::Tensor& rows) {
     return torch::mse_loss(net->forward(rows), rows.sum(1, true));
 }
 
-// The largest difference between the parameters of `group`'s training and of one process with the whole batches.
+// Returns the largest difference between the parameters of `group`'s training and of one process with the whole
+// batches.
 double train(const Group& group, torch::Device device) {
     torch::nn::Sequential shared = network(device), alone = network(device);
     torch::optim::SGD shared_optimizer(shared->parameters(), 0.05), alone_optimizer(alone->parameters(), 0.05);

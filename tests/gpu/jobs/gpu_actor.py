@@ -1,4 +1,4 @@
-"""An actor and a function that live on a GPU."""
+"""An actor and a function that run on a GPU."""
 
 
 class Holder:
@@ -20,7 +20,7 @@ class Holder:
         return worker_devices.assigned()
 
     def product(self, side):
-        """Made on the GPU; the caller gets it on the CPU. With the device on which it was made."""
+        """Returns a product made on the GPU, which the caller gets on the CPU, and the device on which it was made."""
         import torch
         from rtrain.train.torch import get_device
 
@@ -29,7 +29,7 @@ class Holder:
 
 
 def doubled(tensor):
-    """A function's argument comes from the caller's CPU, and goes back from this GPU."""
+    """Moves the argument from the caller's CPU to this GPU, and returns the result to the CPU."""
     from rtrain.train.torch import get_device
 
     return tensor.to(get_device()) * 2

@@ -1,5 +1,6 @@
-"""Takes GPU memory in its first attempt, itself and by a child process, and waits to be killed. Each attempt first tells how much
-of its GPU is in use, before it touches CUDA. usage: holds_memory.py BYTES"""
+"""Takes GPU memory in its first attempt, by itself and by a child process, and waits to be killed. Each attempt first
+reports the used memory of its GPU, before it touches CUDA. usage: holds_memory.py BYTES
+"""
 
 import signal
 import subprocess

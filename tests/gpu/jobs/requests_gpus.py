@@ -1,4 +1,4 @@
-"""A module that asks for a GPU when it is imported, as many do to choose a device."""
+"""Calls CUDA at its import, as many modules do to choose a device."""
 
 import torch
 

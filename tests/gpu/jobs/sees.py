@@ -1,5 +1,6 @@
-"""Reports the devices that this worker sees, and that it can compute on its own one. Stays until the row has queried the head
-about it."""
+"""Reports the devices that this worker sees, and that it can compute on its own device. Runs until the check has queried the
+head about it.
+"""
 
 import os
 

@@ -1,5 +1,6 @@
-"""A small network in float64, trained by the ranks on shares of the same batches, once by each strategy: losses of every step, and
-the weights at the end. usage: sharded.py STEPS STRATEGY ...     STRATEGY: none, ddp, fsdp, fsdp2"""
+"""Trains a small network in float64 on shares of the same batches, once by each strategy. Reports the losses of every step
+and the final weights. usage: sharded.py STEPS STRATEGY ...     STRATEGY: none, ddp, fsdp, fsdp2
+"""
 
 import sys
 import traceback
@@ -12,7 +13,7 @@ from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_
 from worker_facts import FOLDER, RANK, RUN, tell
 
 STEPS = int(sys.argv[1])
-ROWS, WIDTH, CLASSES, BATCH = 384, 64, 10, 48  # a batch is divided evenly among 1, 2, 3, 4, 6 or 8 ranks
+ROWS, WIDTH, CLASSES, BATCH = 384, 64, 10, 48  # 1, 2, 3, 4, 6 or 8 ranks divide a batch evenly
 
 
 def network():
@@ -22,7 +23,9 @@ def network():
 
 
 def wrapped(model, strategy, device, world):
-    """As `prepare_model` does it. It leaves the model of a single worker bare, so that one is sharded by torch's own calls."""
+    """Wraps the model like `prepare_model`, which does not shard the model of a single worker: that one is sharded by
+    torch's own calls.
+    """
     if world > 1 or not strategy.startswith("fsdp"):
         kwargs = {"modules": nn.Linear} if strategy == "fsdp2" else None
         return prepare_model(model, parallel_strategy=None if strategy == "none" else strategy, parallel_strategy_kwargs=kwargs)

@@ -11,12 +11,12 @@ from worker_facts import tell
 
 device = get_device()
 ON_GPU = device.type == "cuda"
-COUNT, LENGTH = (48, 16 << 20) if ON_GPU else (8, 1 << 14)  # batches, floats of each: 64 MiB on a GPU
+COUNT, LENGTH = (48, 16 << 20) if ON_GPU else (8, 1 << 14)  # number of batches, and floats of each: 64 MiB on a GPU
 ROUNDS = 5
 
 
 class Batches(Dataset):
-    """Each batch has a value of its own at every place; eight buffers on the host take turns."""
+    """Yields batches from eight host buffers in turn. All places of a batch have one value, which differs between batches."""
 
     def __init__(self):
         self.buffers = [torch.full((LENGTH,), float(number)) for number in range(8)]
@@ -36,8 +36,9 @@ def synchronize():
 
 
 def epoch(loader, compute):
-    """(seconds of an epoch, the sums over each batch). The batch is read only after the computing that was queued before it, and is
-    dropped at once: memory that the side stream reuses too early would show in the sums."""
+    """Returns (seconds of an epoch, the sums over each batch). Each batch is read only after the computation queued before
+    it, and is dropped at once. If the side stream reused memory too early, the sums would be wrong.
+    """
     sums = []
     synchronize()
     begin = time.perf_counter()
@@ -50,7 +51,7 @@ def epoch(loader, compute):
 
 
 def computing(seconds):
-    """A function that keeps the device busy for about `seconds`."""
+    """Returns a function that keeps the device busy for about `seconds`."""
     square = torch.randn((2048, 2048) if ON_GPU else (64, 64), device=device)
 
     def products(count):

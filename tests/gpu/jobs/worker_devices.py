@@ -4,14 +4,14 @@ import os
 
 
 def assigned():
-    """UUIDs of this worker's own GPUs, by its environment: it need not touch CUDA."""
+    """Returns the UUIDs of this worker's GPUs from its environment, without CUDA."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
     places = os.environ.get("RTRAIN_DEVICES", "")
     return [visible[int(place)] for place in places.split(",")] if places else []
 
 
 def uuids():
-    """UUIDs of this worker's own GPUs as CUDA tells them; without CUDA, those of the environment."""
+    """Returns the UUIDs of this worker's GPUs from CUDA; without CUDA, from the environment."""
     import torch
     from rtrain.train.torch import get_devices
 
@@ -22,7 +22,7 @@ def uuids():
 
 
 def visible_count():
-    """How many devices CUDA sees; without CUDA, how many the environment names."""
+    """Returns how many devices CUDA sees; without CUDA, how many the environment names."""
     import torch
 
     if torch.cuda.is_available():
@@ -31,7 +31,9 @@ def visible_count():
 
 
 def hold(count):
-    """Takes `count` bytes of this worker's GPU and gives what keeps them. The stand-in's count is kept until the process ends."""
+    """Takes `count` bytes of this worker's GPU; returns an object that holds them. The stand-in counts them until the
+    process ends.
+    """
     import torch
     from rtrain.train.torch import get_device
 

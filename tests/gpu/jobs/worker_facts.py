@@ -7,7 +7,7 @@ import pathlib
 from local_cluster import wait_for
 
 FOLDER = pathlib.Path(os.environ["GPU_CHECK_FACTS"])
-RUN = os.environ.get("GPU_CHECK_RUN") or os.environ["RTRAIN_RUN_NAME"]  # the first under torchrun alone
+RUN = os.environ.get("GPU_CHECK_RUN") or os.environ["RTRAIN_RUN_NAME"]  # GPU_CHECK_RUN is set under torchrun only
 RANK = int(os.environ.get("RANK", "0"))
 ATTEMPT = int(os.environ.get("TORCHELASTIC_RESTART_COUNT") or 0) + 1
 
@@ -21,5 +21,5 @@ def tell(what, **facts):
 
 
 def wait_for_word(word, seconds=240):
-    """Until the row has said `word`."""
+    """Waits for the file `word`, which the check creates."""
     wait_for(f"the row to say {word}", (FOLDER / word).exists, seconds, 0.02)

@@ -57,7 +57,7 @@ static long number_in(const char* path) {
     return value;
 }
 
-// A process that has ended and was not waited for yet holds no memory of a device any more.
+// Returns whether the process still holds memory of a device. A zombie holds none.
 static int lives(const char* pid) {
     char path[300], state = 'Z';
     snprintf(path, sizeof path, "/proc/%s/stat", pid);
@@ -104,7 +104,7 @@ int nvmlDeviceGetUUID(Device device, char* text, unsigned int size) {
     return success;
 }
 
-// The file <uuid><end>; its number, 0 where there is none.
+// Reads the number in the file <uuid><end>; 0 if there is no such file.
 static void file_of(Device device, const char* end, char* path, size_t size) {
     char uuid[96];
     nvmlDeviceGetUUID(device, uuid, sizeof uuid);
@@ -229,7 +229,7 @@ int nvmlDeviceRegisterEvents(Device device, unsigned long long types, void* set)
     return success;
 }
 
-// The next number in the file of any device; each is told once.
+// Returns the next number in the file of any device; each number is returned once.
 int nvmlEventSetWait_v2(void* set, Event* event, unsigned int milliseconds) {
     (void)set;
     (void)milliseconds;
