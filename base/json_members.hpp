@@ -1,5 +1,6 @@
-// The members of a JSON object as pieces of its text. No tree is made, so that a text of megabytes costs no memory
-// beside it. Safe for text that is no JSON.
+// Iterates over the members of a JSON object as pieces of its text. It builds no tree, so a text of megabytes needs no
+// further memory. Safe for invalid JSON. 11s is no JSON object; some members may have been given before that shows. =>
+// is no JSON object, possibly after calls for some members.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,5 @@
-// See log_cuts.hpp. The list is rows of two numbers as they lie in memory: it is read by the machine that wrote it.
+// See log_cuts.hpp. The list consists of rows of two numbers in memory order, since only the machine that wrote it
+// reads it.
 #include "base/log_cuts.hpp"
 
 #include <fcntl.h>
@@ -15,7 +16,7 @@
 namespace rtrain::storage {
 namespace {
 
-constexpr std::uint64_t line_search = 64 << 10;  // how far a cut is moved to the end of a line
+constexpr std::uint64_t line_search = 64 << 10;  // maximum distance by which a cut is moved to the end of a line
 
 std::string list_of(const std::string& log) { return log + ".cuts"; }
 
@@ -74,7 +75,7 @@ std::string cut_note(const LogCut& cut) {
 LogCut middle_of(std::uint64_t size, const LogCuts& cuts, std::uint64_t most) {
     if (size - bytes_cut(cuts, 0, size) <= most) return {};
     const std::uint64_t first = std::min(most / 4, log_first_most), newest = most - first;
-    // Bytes that are cut already count for nothing: the newest bytes may lie on both sides of it.
+    // Bytes that are already cut do not count, as the newest bytes may be on both sides of a cut.
     std::uint64_t end = size, left = newest;
     for (auto cut = cuts.rbegin(); cut != cuts.rend() && cut->end < end; ++cut) {
         const std::uint64_t behind = end - cut->end;
@@ -122,7 +123,7 @@ int write_cuts(const std::string& log, const LogCuts& cuts) {
     return error;
 }
 
-// A full disk has room for the list only after the cut.
+// If the disk is full, the list is written after the cut, which makes room for it.
 int cut_log(const std::string& log, const LogCuts& cuts) {
     const int listed = write_cuts(log, cuts);
     if (listed != 0 && listed != ENOSPC && listed != EDQUOT) return listed;
@@ -133,7 +134,8 @@ int cut_log(const std::string& log, const LogCuts& cuts) {
                         static_cast<off_t>(cut.end - cut.begin)) == 0)
             continue;
         const int error = errno;
-        if (error == EOPNOTSUPP) ::unlink(list_of(log).c_str());  // it never cut one: the log is whole
+        if (error == EOPNOTSUPP)
+            ::unlink(list_of(log).c_str());  // this file system removes no parts, so the log is complete
         return error;
     }
     return listed == 0 ? 0 : write_cuts(log, cuts);

@@ -21,7 +21,7 @@ JOBS = ROOT / "tests" / "bench" / "jobs"
 RAY = pathlib.Path(os.environ.get("RTRAIN_BENCH_RAY", ROOT / "build" / "ray-venv" / "bin" / "python"))
 REPORTS = 2000
 ROUNDS = 5
-COPIES = 10  # as often the copy first as the report
+COPIES = 10  # number of rounds with the copy first, and with the report first
 
 
 def api(work):
@@ -45,7 +45,7 @@ def api(work):
 
 
 def ray(folder, environment):
-    """The same three figures of Ray Train, each from a driver of its own; it starts its own cluster before it measures."""
+    """Measures the same three figures of Ray Train, each in a new driver, which starts its cluster before the measurement."""
     has = RAY.exists() and subprocess.run([RAY, "-c", "import ray.train, torch"], capture_output=True).returncode == 0
     if not has:
         return f"Ray: not installed for {RAY}, skipped"

@@ -1,4 +1,4 @@
-"""The steps that a run makes while its agent, or the head, is away, beside those that it made before."""
+"""Measures the steps of a run while its agent or the head is away, compared with the steps before."""
 
 import json
 import time
@@ -26,7 +26,7 @@ def away(work):
 
 
 def rate_while_away(cluster, work, name, seconds):
-    """(its rate in the AROUND seconds around the absence / before, the longest step there)"""
+    """Returns (rate in the AROUND seconds around the absence / rate before, longest step in that time)."""
     steps = work / f"steps-{name}"
     entry = [str(ROOT / ".venv/bin/python"), str(SCRIPT), str(steps)]
     spec = {"version": 1, "name": "keeps-on", "entrypoint": entry, "scaling": {"workers": 2}, "checkpoint": {"num_to_keep": 2}}

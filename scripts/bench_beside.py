@@ -1,4 +1,4 @@
-"""This tree beside an earlier one that is built too: what a report costs there and here, and how soon a plain start makes a step."""
+"""Compares this tree with an earlier built tree: the cost of a report, and the time from a plain start to the first step."""
 
 import json
 import os
@@ -44,7 +44,7 @@ def beside(work):
 
 
 def followed(cluster, tree, folder, name, *entrypoint):
-    """(when it was submitted, what it printed) of a run of that tree's own Python package."""
+    """Returns (submission time, output) of a run with that tree's Python package."""
     spec = {
         "version": 1,
         "name": name,

@@ -38,7 +38,7 @@ def decoded(row):
 
 
 class Images:
-    """A torch Dataset of the same rows, which are in memory."""
+    """A torch Dataset of the same rows in memory."""
 
     def __init__(self, rows):
         self.rows = rows
@@ -52,7 +52,7 @@ class Images:
 
 
 def write_images(folder, count):
-    """Writes Parquet files of JPEGs; a few different images are enough for the decoder's work."""
+    """Writes Parquet files of JPEGs. A few different images suffice to measure the decoder."""
     import pyarrow as pa
     from PIL import Image
     from pyarrow import parquet
@@ -71,7 +71,7 @@ def write_images(folder, count):
 
 
 def model_of(torch):
-    """Returns what takes a batch: a step of a small model on the GPU; without one nothing."""
+    """Returns a function of a batch: a step of a small model on the GPU; without a GPU it does nothing."""
     if not torch.cuda.is_available():
         return lambda _images: None
     layers = [torch.nn.Conv2d(3, 64, 7, 2), torch.nn.ReLU(), torch.nn.Conv2d(64, 128, 3, 2), torch.nn.ReLU()]

@@ -1,5 +1,6 @@
-"""The time from a submission to the first optimizer step, and from a launch by torchrun, of the same script in alternating rounds:
-for scripts/bench first-step on the CPU, and for scripts/gpu-check on GPUs."""
+"""Measures the time from a submission, and from a launch by torchrun, to the first optimizer step of the same script in
+alternating rounds. Used by scripts/bench first-step on the CPU, and by scripts/gpu-check on GPUs.
+"""
 
 import json
 import pathlib
@@ -13,12 +14,12 @@ SCRIPT = ROOT / "tests" / "bench" / "jobs" / "first_step.py"
 
 
 def torchrun(python, workers, *arguments):
-    """The command of torchrun on this machine."""
+    """Returns the command of torchrun on this machine."""
     return [python, "-m", "torch.distributed.run", "--nproc-per-node", workers, "--master-port", free_port(), *arguments]
 
 
 def first_steps(cluster, folder, python, workers, rounds, gpus=0, prefix="step"):
-    """(seconds of rtrain, seconds of torchrun) for each round, by that interpreter."""
+    """Returns (seconds of rtrain, seconds of torchrun), a list of all rounds each, with that interpreter."""
     ours, theirs = [], []
     amounts = {"CPU": 1, **({"GPU": gpus} if gpus else {})}
     for number in range(rounds):
@@ -35,13 +36,13 @@ def first_steps(cluster, folder, python, workers, rounds, gpus=0, prefix="step")
         file = pathlib.Path(folder) / f"{prefix}-{number}.yaml"
         file.write_text(json.dumps(spec))
         begin = time.time()
-        lines = cluster.rtrain("submit", "--follow", file)  # one process that waits, as torchrun is
+        lines = cluster.rtrain("submit", "--follow", file)  # one waiting process, like torchrun
         ours.append(moment(lines, "") - begin)
     return ours, theirs
 
 
 def moment(output, errors):
-    """When the first step was made, as the script printed it."""
+    """Returns the time of the first step, which the script printed."""
     match = re.search(r"first_step ([0-9.]+)", output)
     if match is None:
         raise RuntimeError(f"{SCRIPT.name} made no step: {(output + errors)[-2000:]}")

@@ -1,7 +1,7 @@
-"""A file system of one's own for `scripts/bench hostile`: while this process is stopped (SIGSTOP), everything that touches
-the mount hangs in the kernel, as on a network file system whose server is gone.
+"""A file system for `scripts/bench hostile`: while this process is stopped (SIGSTOP), every access to the mount hangs in the
+kernel, as on a network file system without its server.
 
-It speaks the kernel's protocol (linux/fuse.h) itself, without a library. It keeps names and sizes, no bytes: reading gives
+It implements the kernel's protocol (linux/fuse.h) without a library. It stores names and sizes, but no bytes: reads return
 zeros. Mounting needs root.
 usage: bench_fuse.py MOUNTPOINT
 """
@@ -17,13 +17,13 @@ import time
 LOOKUP, FORGET, GETATTR, SETATTR, MKDIR, UNLINK, RMDIR, RENAME = 1, 2, 3, 4, 9, 10, 11, 12
 OPEN, READ, WRITE, STATFS, RELEASE, FSYNC, FLUSH, INIT = 14, 15, 16, 17, 18, 20, 25, 26
 OPENDIR, READDIR, RELEASEDIR, FSYNCDIR, CREATE, BATCH_FORGET, RENAME2 = 27, 28, 29, 30, 35, 42, 45
-PIECE = 128 << 10  # the most that one message writes or reads
+PIECE = 128 << 10  # maximum bytes of one read or write message
 BLOCK = 4096
 libc = ctypes.CDLL(None, use_errno=True)
 
 
 class File:
-    """One name, or the root."""
+    """A file or directory of the file system."""
 
     def __init__(self, number, mode):
         self.number, self.mode, self.size, self.names, self.changed = number, mode, 0, {}, time.time_ns()

@@ -1,5 +1,6 @@
-"""A node that vanishes with its run: the time from the cut of its cable to the first new step on another node, beside torchrun's start of
-the same number of workers. All nodes are warm. Needs root: each node has a network namespace of its own."""
+"""Measures the loss of a node with its run: the time from the cut of its network link to the first new step on another node,
+compared with torchrun's start of as many workers. All nodes are warm. Needs root, since each node has a network namespace.
+"""
 
 import json
 import os

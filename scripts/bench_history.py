@@ -1,5 +1,6 @@
-"""Charts of a run with a million reports: how long one takes at several zooms, beside reading a page of the reports, and what the levels
-add to the disk."""
+"""Measures charts of a run with a million reports: the time of a chart at several zooms, compared with reading a page of the
+reports, and the disk space of the levels.
+"""
 
 import json
 import os
@@ -13,7 +14,7 @@ from local_cluster import ROOT, LocalCluster
 COUNT = int(os.environ.get("RTRAIN_BENCH_REPORTS", 1_000_000))
 JOB = ROOT / "tests" / "bench" / "jobs" / "curves.py"
 KEYS = ("loss", "tokens")
-ZOOMS = (1, 3, 10, 100, 1_000, 10_000)  # parts of the run that are looked at
+ZOOMS = (1, 3, 10, 100, 1_000, 10_000)  # number of parts into which the run is divided
 POINTS = 1_000
 
 
@@ -59,14 +60,16 @@ def run_reports(cluster, work):
 
 
 def settled(head, path, last):
-    """Every report is in the levels: the first question answers when the thread has caught up."""
+    """Checks that every report is in the levels. The first request returns when the thread has processed all of them."""
     answer = json.loads(head.call("GET", path))
     if answer["last"] != last or answer["keys"] != sorted(("loss", "learning_rate", "grad_norm", "step_seconds", "tokens")):
         raise SystemExit(f"bench: the history has {answer}")
 
 
 def looks(head, zoom):
-    """Milliseconds of the charts of a stretch, at several places of the run; each has its numbers checked for order."""
+    """Returns the milliseconds of the charts of a part, at several places of the run. Checks the order of each chart's
+    numbers.
+    """
     width, out = COUNT // zoom, []
     for part in range(min(zoom, 12)):
         begin = 1 + (zoom - 1) * width * part // max(1, min(zoom, 12) - 1)
@@ -91,7 +94,7 @@ def milliseconds(head, path):
 
 
 def whole_run_by_pages(head):
-    """Seconds, from a twentieth of the pages that a chart without levels would be made of."""
+    """Returns the seconds of reading all pages, which a chart without levels would need, estimated from a twentieth of them."""
     begin = time.perf_counter()
     after = 0
     for _ in range(COUNT // 20_000):

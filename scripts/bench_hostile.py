@@ -1,9 +1,9 @@
-"""`scripts/bench hostile`: what one user's requests do to everybody else on a head with 2,000 simulated nodes.
+"""`scripts/bench hostile`: measures the effect of one user's requests on other users, on a head with 2,000 simulated nodes.
 
-The cluster is full and thousands of runs wait. Then one user sends plans, and requests that are made to take long, one
-after the other, while 20 others follow logs; then uploads go to a storage that hangs for 15 s (bench_fuse.py). Meanwhile
-somebody else asks for the status over and over: that is what "the head answers" means here. Sizes can be changed as for
-`scale`. Run as a program it is the uploader: bench_hostile.py PORT CA TOKEN; prints a JSON list of the answers' statuses.
+The cluster is full and thousands of runs wait. Then one user sends plans and other expensive requests one after the other,
+while 20 others follow logs. Then that user sends uploads to a storage that hangs for 15 s (bench_fuse.py). Meanwhile another
+user requests the status repeatedly: the duration of these requests is the measured value. Sizes can be changed as for
+`scale`. Run as a program, it is the uploader: bench_hostile.py PORT CA TOKEN; prints a JSON list of the answers' statuses.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from bench_scale import CrowdedCluster, loop_seconds, start_nodes
 WAITING = int(os.environ.get("RTRAIN_BENCH_WAITING", "9000"))
 FOLLOWERS = 20
 ROUNDS = 3
-FILLING = 1_550  # 2,000 nodes hold this many of the mixed gangs of bench_load.py
+FILLING = 1_550  # number of the mixed gangs of bench_load.py that fill 2,000 nodes
 HEARTBEAT_MS = 1_000
 UPLOADS, UPLOAD_BYTES, STALL_SECONDS = 4, 1 << 30, 15
 
@@ -79,7 +79,7 @@ class Hostile(Connection):
 
 
 class HostileCluster(CrowdedCluster):
-    """A cluster whose storage is a mount of bench_fuse.py; the head's database lies elsewhere."""
+    """A cluster whose storage is a mount of bench_fuse.py. The head's database is on another file system."""
 
     def __init__(self, folder):
         self.mount = folder.parent / "mount"
@@ -120,11 +120,11 @@ def stalls(head):
 
 
 class Watch:
-    """Others, while somebody attacks: how long the head's answers to one take, and how late nodes' heartbeats are."""
+    """Measures, during an attack, the duration of the head's answers to another user, and the delay of nodes' heartbeats."""
 
     def __init__(self, connect):
         self.connect, self.millis, self.ended = connect, [], threading.Event()
-        self.latest_ms = 0  # behind the second that may lie between two of a node
+        self.latest_ms = 0  # delay beyond the second between two heartbeats of a node
         self.threads = [threading.Thread(target=self.call), threading.Thread(target=self.look_at_nodes)]
         self.threads += [
             threading.Thread(target=follow, args=(connect, number, self.ended), daemon=True) for number in range(FOLLOWERS)
@@ -163,7 +163,7 @@ class Watch:
 
 
 def send_all(connect, pid):
-    """Each request by itself: what it was answered, its milliseconds, and those of the loop's CPU time meanwhile."""
+    """Sends each request alone. Returns its answer, its milliseconds, and the CPU milliseconds of the loop in that time."""
     hostile, answers = connect(), {}
     for name, method, path, body in requests():
         begin, (ran, _) = time.perf_counter(), loop_seconds(pid)
@@ -203,7 +203,7 @@ def hostile(work):
         head = connect()
         start_nodes(cluster, head)
         submit_from_aside(cluster.port, ca, admin, FILLING + WAITING)
-        time.sleep(125)  # the longest turns of the filling are forgotten
+        time.sleep(125)  # until the head has dropped the longest turns of the filling from its figures
         before = stalls(head)
         asked = Watch(connect)
         answers = send_all(connect, pid)

@@ -1,8 +1,8 @@
-"""`scripts/bench hostile-bytes`: one user puts values and reports into the head as fast as it takes them.
+"""`scripts/bench hostile-bytes`: one user stores values and reports at the head as fast as possible.
 
-The head's data lie on a disk of their own (a tmpfs, as root), so that the user's limit and the reserve come into reach.
-Meanwhile another user asks for the status and leaves small values over and over: that is what "others" means here.
-Run as a program it is the user who puts values: bench_hostile_bytes.py PORT CA TOKEN SECONDS; prints {status: count}.
+The head's data are on a separate disk (a tmpfs, as root), so that the user reaches the limit and the reserve. Meanwhile
+another user requests the status and stores small values repeatedly: these requests are measured as those of "others". Run as
+a program, it is the user who stores values: bench_hostile_bytes.py PORT CA TOKEN SECONDS; prints {status: count}.
 """
 
 import collections
@@ -37,7 +37,7 @@ def peak_mib(pid):
 
 
 class Other:
-    """Another user's requests: milliseconds of each, and statuses that are not 2xx."""
+    """Another user's requests: the milliseconds of each, and statuses that are not 2xx."""
 
     def __init__(self, connect):
         self.head, self.millis, self.refused, self.ended = connect(), [], collections.Counter(), threading.Event()

@@ -13,7 +13,7 @@ STATEMENTS = {
     "bare": "pass",
     "rtrain": "import rtrain",
     "train": "from rtrain import train",
-    "all of ssl": "import ssl, urllib.request",  # a peer: what any HTTPS client of the standard library imports
+    "all of ssl": "import ssl, urllib.request",  # for comparison: the imports of any HTTPS client with the standard library
 }
 
 
@@ -26,7 +26,7 @@ def import_(work):
         for name, statement in STATEMENTS.items():
             begin = time.perf_counter()
             subprocess.run([sys.executable, "-c", statement], env=environment, cwd=work, check=True)
-            if number:  # the first round writes and caches what the others read
+            if number:  # the first round fills caches for the others
                 took[name].append(1e3 * (time.perf_counter() - begin))
     middle = {name: statistics.median(times) for name, times in took.items()}
     more = {name: middle[name] - middle["bare"] for name in STATEMENTS}

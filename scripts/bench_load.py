@@ -1,7 +1,8 @@
-"""The submitter of `scripts/bench scale`: mixed gangs over several kept-alive connections, as fast as the head takes them.
+"""The submitter of `scripts/bench scale`: submits mixed gangs over several kept-alive connections as fast as the head
+accepts them.
 
-A program of its own, so that it can give way to the head as a submitter on another machine would.
-usage: bench_load.py PORT CA TOKEN COUNT; prints a JSON list of how long each request took, in milliseconds, sorted.
+It is a separate program so that it can have a lower priority than the head, like a submitter on another machine.
+usage: bench_load.py PORT CA TOKEN COUNT; prints a sorted JSON list of the milliseconds of each request.
 """
 
 import contextlib
@@ -18,12 +19,12 @@ import time
 
 SUBMITTERS = 4
 NICE = 10
-# (share, workers, GPUs of each): most are small, most of the GPUs go to the large ones.
+# (share, workers, GPUs of each): most gangs are small, most GPUs belong to large ones.
 GANGS = [(60, 1, 1), (15, 2, 1), (10, 4, 1), (9, 8, 1), (5, 8, 8), (1, 64, 8)]
 
 
 class Connection(http.client.HTTPSConnection):
-    """A connection that is kept alive; it checks the head's certificate against the cluster's CA and the fixed name."""
+    """A kept-alive connection. It checks the head's certificate against the cluster's CA and the fixed name."""
 
     def __init__(self, port, ca, token):
         self.tls = ssl.create_default_context(cafile=ca)
@@ -38,7 +39,7 @@ class Connection(http.client.HTTPSConnection):
     def call(self, method, path, body=None):
         try:
             return self.call_once(method, path, body)
-        except (http.client.RemoteDisconnected, ConnectionError):  # the head lets go of a connection that was idle for long
+        except (http.client.RemoteDisconnected, ConnectionError):  # the head closes connections that were idle for long
             self.close()
             return self.call_once(method, path, body)
 
@@ -52,8 +53,9 @@ class Connection(http.client.HTTPSConnection):
 
 
 def group_gives_way(pid):
-    """Where sessions are scheduled as groups (sched_autogroup), nice counts within one only: the group of the session that
-    `pid` leads is told as well."""
+    """Lowers the priority of the session group that `pid` leads. With sched_autogroup, nice alone counts within one session
+    only.
+    """
     with contextlib.suppress(OSError):
         pathlib.Path(f"/proc/{pid}/autogroup").write_text(str(NICE))
 
@@ -67,7 +69,7 @@ def mixed_jobs(count):
 
 
 def submit_all(connect, jobs):
-    """Submits from several threads; gives back how long each request took, in milliseconds."""
+    """Submits from several threads; returns the milliseconds of each request."""
     waiting, guard, millis = iter(jobs), threading.Lock(), []
 
     def submit_some():
@@ -92,7 +94,7 @@ def submit_all(connect, jobs):
 
 
 def submit_from_aside(port, ca, token, count):
-    """submit_all in a process that gives way."""
+    """Runs submit_all in a process with lower priority."""
     command = ["nice", "-n", str(NICE), sys.executable, __file__, str(port), ca, token, str(count)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as submitter:
         try:

@@ -1,7 +1,9 @@
-"""`scripts/bench hostile-reports`, `hostile-causes`, `hostile-arrays`: what one user's stored data does to everybody else.
+"""`scripts/bench hostile-reports`, `hostile-causes`, `hostile-arrays`: measure the effect of one user's stored data on other
+users.
 
-A cluster with one node. An ordinary user makes the head keep much: reports of a megabyte, causes of failure of 256 KiB, thousands
-of waiting runs. Then the user asks for all of it, over and over. Meanwhile somebody else asks for the status. Sizes can be
+On a cluster with one node an ordinary user makes the head store much data: reports of a megabyte, causes of failure of 256
+KiB, thousands of waiting runs. Then the user requests all of it repeatedly. Meanwhile another user requests the status.
+Sizes can be
 changed: RTRAIN_BENCH_MEGABYTES (reports), RTRAIN_BENCH_SECONDS (of attack), RTRAIN_BENCH_ARRAYS.
 """
 
@@ -28,7 +30,7 @@ def resident_mib(pid):
 
 
 class Watch:
-    """Another user's answers, and the head's memory, while `attack` is repeated by several connections for some seconds."""
+    """Measures another user's answers and the head's memory, while several connections repeat `attack` for some seconds."""
 
     def __init__(self, cluster, connect, token, attack, seconds=SECONDS):
         self.millis, self.most_mib, self.statuses, self.ended = [], 0.0, {}, threading.Event()

@@ -1,4 +1,4 @@
-"""The time from SIGKILL of a worker to the next step that its run makes, and the same under torchrun, in alternating rounds."""
+"""Measures the time from SIGKILL of a worker to the next step of its run, and the same with torchrun, in alternating rounds."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from local_cluster import ROOT, Failed, LocalCluster, wait_for
 SCRIPT = ROOT / "tests" / "bench" / "jobs" / "recovers.py"
 ROUNDS = int(os.environ.get("RTRAIN_BENCH_ROUNDS", "7"))
 WORKERS = 2
-HANGS_AFTER = 60  # seconds: some of torchrun's restarts never come to a step
+HANGS_AFTER = 60  # seconds after which a restart of torchrun counts as hanging, as some do
 
 
 def recovery(work):
@@ -61,7 +61,7 @@ def of_rtrain(cluster, python, folder, *arguments):
 
 
 def of_torchrun(cluster, python, folder):
-    """Its agent looks at its workers each 0.1 s; its default is that as well."""
+    """Measures torchrun, whose agent checks its workers each 0.1 s, which is also its default."""
     folder.mkdir()
     command = torchrun(python, WORKERS, "--max-restarts", 1, "--monitor-interval", 0.1, SCRIPT, folder)
     with open(folder / "log", "w") as log:
@@ -74,7 +74,7 @@ def of_torchrun(cluster, python, folder):
 
 
 def killed_to_next_step(folder):
-    """Kills the last rank once all have made a step, and waits for all to have made one anew; the slowest counts."""
+    """Kills the last rank once all ranks have made a step. Returns the time until the slowest rank has made a new step."""
     ranks = range(WORKERS)
     last = f"pid-0-{WORKERS - 1}"
     wait_for("first steps", lambda: all((folder / f"pid-0-{rank}").exists() for rank in ranks), pause=0.01)

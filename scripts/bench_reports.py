@@ -1,4 +1,6 @@
-"""A report for each batch of a long training: what a million of them leave on disk and in the daemons' memory, and that all are there."""
+"""Measures a report for each batch of a long training: disk space and daemons' memory for a million reports, and that none
+is missing.
+"""
 
 import os
 import pathlib
@@ -34,7 +36,7 @@ def million_reports(work):
 
 
 def run_reports(cluster, work, runs):
-    """Seconds, and the head's memory when half of the reports were made."""
+    """Returns the seconds, and the head's memory after half of the reports."""
     spec = work / "million.yaml"
     spec.write_text(
         f"version: 1\nname: million\nentrypoint: [python, {JOB}, '{COUNT}']\nstorage_path: {runs}\nscaling: {{workers: 2}}\n"

@@ -1,8 +1,8 @@
 """`scripts/bench scale`: 2,000 simulated nodes on a real head, then 10,000 runs of mixed gangs over its HTTP API.
 
-Everything is on loopback and real but the workers, which are timers of `rtrain node simulate`. That process and the submitter
-stand in for 2,000 other machines, yet share this one's cores with the head: they give way to it (nice 10; bench_load.py).
-Sizes can be changed for a quick look: RTRAIN_BENCH_NODES, RTRAIN_BENCH_RUNS.
+Everything is on loopback and real except the workers, which are timers of `rtrain node simulate`. That process and the
+submitter replace 2,000 other machines but share this one's cores with the head, so they have a lower priority (nice 10;
+bench_load.py). Sizes can be reduced: RTRAIN_BENCH_NODES, RTRAIN_BENCH_RUNS.
 """
 
 import json
@@ -21,7 +21,7 @@ RUN_SECONDS = 5
 
 
 class CrowdedCluster(LocalCluster):
-    """A cluster whose simulated nodes give way to the head."""
+    """A cluster whose simulated nodes have a lower priority than the head."""
 
     def command(self, name, *arguments):
         return [*(["nice", "-n", str(NICE)] if name == "nodes" else []), *super().command(name, *arguments)]
@@ -34,7 +34,7 @@ def cpu_seconds(pid):
 
 
 def loop_seconds(pid):
-    """The loop's thread: on a core, and ready but waiting for one."""
+    """Returns the loop thread's seconds on a core, and its seconds of waiting for one."""
     with open(f"/proc/{pid}/task/{pid}/schedstat") as schedstat:
         ran, waited, _ = schedstat.read().split()
     return int(ran) / 1e9, int(waited) / 1e9
@@ -46,13 +46,13 @@ def memory_mib(pid, field):
 
 
 def buckets(text, name):
-    """Cumulative counts by upper bound, of a histogram without labels."""
+    """Returns the cumulative counts of a histogram without labels, by upper bound."""
     rows = re.findall(rf'^rtrain_{name}_bucket{{le="([^"]+)"}} (\d+)$', text, re.M)
     return [(float(bound), int(count)) for bound, count in rows]
 
 
 def quantile(before, after, share):
-    """Between two scrapes, in milliseconds; straight within a bucket, as Prometheus does it."""
+    """Returns a quantile between two scrapes in milliseconds, with linear interpolation within a bucket, as in Prometheus."""
     counts = [(bound, late - early) for (bound, late), (_, early) in zip(after, before, strict=True)]
     wanted, lower, below = share * counts[-1][1], 0.0, 0
     for bound, count in counts:
@@ -64,7 +64,7 @@ def quantile(before, after, share):
 
 
 def start_nodes(cluster, head):
-    """Seconds from the start of the simulator until the head calls all nodes READY, and what the simulator told."""
+    """Returns the seconds from the start of the simulator until all nodes are READY, and the simulator's output."""
     token = cluster.json("token", "create", "--role", "node", "--uses", NODES)["token"]
     begin = time.monotonic()
     cluster.start("nodes", "node", "simulate", cluster.head_address(), "--token", token, "--count", NODES,
@@ -81,7 +81,7 @@ def start_nodes(cluster, head):
 
 
 def heartbeat_share(pid, seconds=20):
-    """Returns the share of one core that is used while nothing but heartbeats comes."""
+    """Returns the used share of one core while only heartbeats arrive."""
     begin, used = time.monotonic(), cpu_seconds(pid)
     time.sleep(seconds)
     return (cpu_seconds(pid) - used) / (time.monotonic() - begin)

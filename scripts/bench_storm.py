@@ -1,6 +1,7 @@
-"""A run under a storm of faults beside the same run undisturbed: what part of its time it trained, and whether its weights are the same.
-`rtrain up --warm` starts head and agent, as a user would; its supervisors start again what is killed. The parent of a forked
-worker is a keeper, which is struck where a plain start has a shim."""
+"""Compares a run under many faults with the same run undisturbed: the share of time in training, and whether its weights are
+the same. `rtrain up --warm` starts head and agent; its supervisors restart killed daemons. The parent of a forked worker is
+a keeper, which is killed where a plain start has a shim.
+"""
 
 import contextlib
 import json
@@ -20,7 +21,7 @@ WORKERS, PAUSE = 2, 0.02
 OF_EACH = int(os.environ.get("RTRAIN_BENCH_STORM_EACH", "4"))  # 20 faults in 600 s
 KINDS = ("worker", "shim", "agent", "head", "stopped")
 STOPPED_FOR = 5
-ENDS_BEFORE = 20  # seconds before the undisturbed run's end no fault comes any more
+ENDS_BEFORE = 20  # no fault happens in the last seconds before the undisturbed run's end
 
 
 def storm(work):
@@ -46,7 +47,7 @@ def storm(work):
 
 
 def calibrated(work):
-    """The steps that take SECONDS here."""
+    """Returns the number of steps that take SECONDS here."""
     trial, start_up = 500, 3
     first = Storm(work / "trial")
     try:
@@ -57,7 +58,7 @@ def calibrated(work):
 
 
 def faults(seconds):
-    """(seconds after the start, kind) for each, spread evenly with a shift that the seed draws."""
+    """Returns (seconds after the start, kind) of each fault, spread evenly with random shifts from the seed."""
     dice = random.Random(SEED)
     kinds = list(KINDS) * OF_EACH
     dice.shuffle(kinds)
@@ -127,7 +128,7 @@ class Storm:
         try:
             attempts = self.value("describe", "storm")["attempt_list"]
         except RuntimeError:
-            return None  # the head is being started again
+            return None  # the head is restarting
         workers = [worker["pid"] for worker in attempts[-1]["workers"] if worker["state"] == "RUNNING"] if attempts else []
         if len(workers) < WORKERS:
             return None

@@ -1,4 +1,6 @@
-"""A sweep of eight trials on a warm node beside one process that trains the same one after the other, imports counted on both sides."""
+"""Compares a sweep of eight trials on a warm node with one process that trains the same trials in turn, both including
+imports.
+"""
 
 import json
 import os
@@ -18,7 +20,7 @@ def trials(work):
     """8 ASHA trials of the digits network, two at a time, on a warm node, imports counted on both sides: <= 1.3 x one process"""
     cluster = WarmCluster(work / "trials", nodes=1, resources="CPU=2")
     try:
-        timed(cluster.env, "sweep")  # its environment has no template yet
+        timed(cluster.env, "sweep")  # the environment has no template yet
         wait_for("a template", lambda: cluster.templates() == 1)
         ours, theirs, epochs = [], [], []
         for _ in range(ROUNDS):

@@ -1,5 +1,6 @@
-"""Measures what forked workers save on a node that joined with --warm: the first step, a restart, `fit()` and a remote function,
-each in alternating rounds with torchrun, or with a plain start."""
+"""Measures the gain of forked workers on a node that joined with --warm: the first step, a restart, `fit()` and a remote
+function, each in alternating rounds with torchrun, or with a plain start.
+"""
 
 import json
 import os
@@ -28,7 +29,7 @@ def warm(work):
     files = work / "warm-files"
     files.mkdir()
     try:
-        first_steps(cluster, work, PYTHON, 2, 1)  # its environment has no template yet
+        first_steps(cluster, work, PYTHON, 2, 1)  # the environment has no template yet
         wait_for("a template", lambda: cluster.templates() == 1)
         steps, launched = first_steps(cluster, files, PYTHON, 2, ROUNDS, prefix="warm")
         forked = forks(cluster, "warm-0")
@@ -55,7 +56,7 @@ def forks(cluster, run):
 def restarts_of(cluster, work):
     ours, theirs = [], []
     for number in range(ROUNDS):
-        # With a checkpoint: a run that has made progress waits for no backoff.
+        # Uses a checkpoint, since a run with progress restarts without a backoff.
         ours.append(bench_recovery.of_rtrain(cluster, PYTHON, work / f"restart-{number}", "checkpoints"))
         try:
             theirs.append(bench_recovery.of_torchrun(cluster, PYTHON, work / f"relaunch-{number}"))
@@ -65,7 +66,7 @@ def restarts_of(cluster, work):
 
 
 def fits_of(cluster, folder):
-    """The first run of fit() has made a template, unless its environment was known."""
+    """Measures fit(). Its first run makes a template unless the environment has one."""
     ours, theirs = [], []
     for _ in range(ROUNDS):
         theirs.append(torchrun_seconds(cluster.env))

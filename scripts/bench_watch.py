@@ -1,8 +1,9 @@
-"""`scripts/bench watch`: what it costs when somebody looks.
+"""`scripts/bench watch`: measures the cost of watching a cluster.
 
-64 ranks report once a second, and 2,000 simulated nodes take runs. Each part is measured without and with clients that read what
-the page reads, at its pace, and with a scrape each 5 s as Prometheus makes it. Then the page itself, in Chromium: its size, its
-first paint, the map of 2,000 nodes. Sizes can be changed for a quick look: RTRAIN_BENCH_NODES, RTRAIN_BENCH_RANKS, RTRAIN_BENCH_SECONDS.
+64 ranks report once a second, and 2,000 simulated nodes take runs. Each part is measured without and with clients that send
+the page's requests at its pace, and with a scrape each 5 s like Prometheus. Then the page itself is measured in Chromium:
+its size, its first paint, the map of 2,000 nodes. Sizes can be reduced: RTRAIN_BENCH_NODES, RTRAIN_BENCH_RANKS,
+RTRAIN_BENCH_SECONDS.
 """
 
 import contextlib
@@ -32,13 +33,13 @@ class View(typing.NamedTuple):
 
     looks: list  # (paths that are read one after the other, seconds until they are read again)
     streams: list
-    events: str  # a stream, too: what it says has these paths read again, `calm` seconds later at the earliest
+    events: str  # path of a stream whose events cause a new read of the paths in `again`, at least `calm` seconds later
     again: list
     calm: float
 
 
 class Watcher:
-    """Reads what a view reads, over kept-alive connections."""
+    """Sends the requests of one view over kept-alive connections."""
 
     def __init__(self, connect, view):
         self.connect, self.ending, self.sockets, self.threads = connect, threading.Event(), [], []
@@ -154,7 +155,7 @@ def ranks_part(work):
 
 
 def decisions_p99(head, name):
-    """In milliseconds, while runs are submitted one after the other."""
+    """Returns the p99 of decisions in milliseconds, while runs are submitted one after the other."""
     series = "decision_latency_seconds"
     before = head.call("GET", "/metrics").decode()
     for number in range(RUNS):

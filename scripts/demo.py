@@ -1,7 +1,7 @@
-"""The story that scripts/demo tells: two real jobs on a head and two agents, on loopback, with TLS and tokens on.
+"""The program of scripts/demo: two real jobs on a head and two agents, on loopback, with TLS and tokens.
 
-1. A Python DDP job loses a worker to SIGKILL and recovers from its last checkpoint.
-2. A C++ LibTorch job is stopped half-way; the whole cluster goes; a brand-new head finishes it from its storage path.
+1. A Python DDP job loses a worker to SIGKILL and recovers from its last checkpoint. 2. A C++ LibTorch job is stopped
+half-way, and the whole cluster ends. A new head finishes the job from its storage path.
 """
 
 import os
@@ -33,7 +33,7 @@ def show(cluster, *arguments):
 
 
 def follow(cluster, name):
-    """`rtrain logs -f`, shown as it comes; it ends with the run."""
+    """Starts `rtrain logs -f`, which prints the lines immediately and ends with the run."""
     print(f"$ rtrain logs {name} -f --rank 0", flush=True)
     FOLLOWERS.append(subprocess.Popen([RTRAIN, "logs", name, "-f", "--rank", "0"], env=cluster.env))
     return FOLLOWERS[-1]
