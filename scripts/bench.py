@@ -1,7 +1,7 @@
-"""Measures the figures of docs/benchmarks.md on this machine and prints them as a table: what was asked for, what was reached.
+"""Measures the figures of docs/benchmarks.md on this machine and prints them as a table of targets and results.
 
-Every timing of rtrain stands beside a peer measured in the same run (torchrun, a plain copy) or is a count per second; the
-machine's load average is printed with it.
+Every timing of rtrain is shown beside a peer measured in the same run (torchrun, a plain copy) or is a count per second. The
+machine's load average is printed too.
 """
 
 import json
@@ -52,7 +52,7 @@ def quantile(values, share):
 
 
 def job(folder, name, entrypoint, workers, **extra):
-    """Writes a job spec (JSON is YAML) and gives back its path."""
+    """Writes a job spec (as JSON, which is YAML) and returns its path."""
     spec = {"version": 1, "name": name, "entrypoint": entrypoint, "scaling": {"workers": workers}, **extra}
     path = pathlib.Path(folder) / f"{name}.yaml"
     path.write_text(json.dumps(spec))
@@ -129,7 +129,7 @@ def many_runs(work):
         begin = time.monotonic()
         submitter = subprocess.Popen(["bash", "-c", script, str(BUILD / "rtrain"), str(spec)], env=cluster.env)
 
-        def all_ended():  # nothing is asked of the head while runs are being submitted
+        def all_ended():  # sends the head no requests while runs are being submitted
             return submitter.poll() is not None and cluster.json("status")["runs"].get("SUCCEEDED", 0) >= count
 
         wait_for("all runs", all_ended, 300)
@@ -156,7 +156,8 @@ def kill(work):
             wait_for("peers to stop", lambda p=pids[1:]: not any(pathlib.Path(f"/proc/{x}").exists() for x in p), 20, 0.001)
             millis.append((time.monotonic() - begin) * 1e3)
             cluster.wait_state(name, "FAILED")
-            cluster.rtrain("node", "undrain", workers[0]["node"])  # without it three such deaths would put the node in quarantine
+            # Three such deaths would otherwise put the node in quarantine.
+            cluster.rtrain("node", "undrain", workers[0]["node"])
     finally:
         cluster.stop()
     return f"p99 {quantile(millis, 0.99):.0f} ms", f"30 kills, 4 workers on 2 nodes; median {statistics.median(millis):.0f} ms"
