@@ -1,5 +1,6 @@
-"""A head and agents on loopback as real daemons, for the demo and the benchmarks. It ends the processes that it started, by
-pid."""
+"""A head and agents on loopback as real daemons, for demo, benchmarks and tests. It ends the processes that it started, by
+pid.
+"""
 
 import contextlib
 import gzip
@@ -20,11 +21,11 @@ AMBIENT = ("RTRAIN_ADDRESS", "RTRAIN_TOKEN", "RTRAIN_CONTEXT", "RTRAIN_CA", "RTR
 
 
 class Failed(Exception):
-    """A command or a wait that did not end as it should; the text is for people."""
+    """A command or a wait failed. The text is for users."""
 
 
 def environment(config):
-    """The environment of rtrain commands and daemons: their own configuration file, the venv's Python first."""
+    """Returns the environment of rtrain commands and daemons: a separate configuration file, and the venv's Python first."""
     kept = {name: value for name, value in os.environ.items() if name not in AMBIENT}
     return {**kept, "RTRAIN_CONFIG": str(config), "PATH": f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}", "NO_COLOR": "1"}
 
@@ -36,7 +37,7 @@ def free_port():
 
 
 def wait_for(what, condition, seconds=180, pause=0.1):
-    """Asks `condition` until it gives something true and returns that; raises Failed after `seconds`."""
+    """Calls `condition` until it returns a true value, and returns that. Raises Failed after `seconds`."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         value = condition()
@@ -47,7 +48,7 @@ def wait_for(what, condition, seconds=180, pause=0.1):
 
 
 def alive(pid):
-    """True while the process runs; one that has ended and is not waited for does not. It may end while its file is read."""
+    """Returns true while the process runs; false for a zombie. The process may end while its file is read."""
     try:
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -56,7 +57,8 @@ def alive(pid):
 
 class LocalCluster:
     """`nodes` agents named node-1, node-2, ... with `resources` each, joined to one head; data below `folder`. `pass_env`:
-    which variables of this process's environment jobs get besides PATH, HOME and the like. `program`: the `rtrain` of all of it."""
+    variables of this process that jobs get besides PATH, HOME and the like. `program`: the `rtrain` to use.
+    """
 
     def __init__(self, folder, nodes=2, resources="CPU=1", pass_env="", program=RTRAIN):
         self.program = program
@@ -81,7 +83,7 @@ class LocalCluster:
         self.start("head", "head", "start", "--port", self.port, "--data", self.folder / "head")
 
     def fetched(self, target, token=""):
-        """The text that the head answers to a GET, for any status; asked for as a browser asks, compressed."""
+        """Returns the body of the head's answer to a GET with any status. Requests compression, as browsers do."""
         headers = {"Accept-Encoding": "gzip"} | ({"Authorization": f"Bearer {token}"} if token else {})
         connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=ssl._create_unverified_context(), timeout=20)
         try:
@@ -104,7 +106,7 @@ class LocalCluster:
         self.start(name, *self.join_arguments[name])
 
     def restart(self, name):
-        """Starts a daemon again on its data directory; an agent keeps its identity and adopts its workers."""
+        """Restarts a daemon on its data directory. An agent keeps its identity and adopts its workers."""
         if name == "head":
             self.start_head()
             wait_for("the head", self.healthy)
@@ -132,7 +134,7 @@ class LocalCluster:
         return subprocess.run([self.program, *map(str, arguments)], env=self.env, cwd=ROOT, capture_output=True, text=True)
 
     def rtrain(self, *arguments):
-        """Standard output of a command that must succeed."""
+        """Returns the standard output of a command that must succeed."""
         done = self.run(*arguments)
         if done.returncode != 0:
             shown = " ".join(map(str, arguments))
@@ -150,7 +152,7 @@ class LocalCluster:
             raise Failed("\n".join([str(late), *(process.stdout + process.stderr for process in printed)])) from None
 
     def kill(self, name):
-        """SIGKILL, as a power cut would."""
+        """Kills the daemon by SIGKILL, which simulates a power cut."""
         self.daemons[name].kill()
         self.daemons.pop(name).wait()
 
@@ -167,10 +169,10 @@ class LocalCluster:
         self.end_workers()
 
     def end_workers(self):
-        """Ended agents keep their workers running for the next agent. No agent follows here, so their shims are ended, by pid."""
+        """Ends the shims of all workers by pid, as no agent follows that would adopt them."""
         for pid in shims_below(self.folder):
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)  # a shim's worker dies with it
+                os.kill(pid, signal.SIGKILL)  # the shim's worker ends with it
 
 
 class WarmCluster(LocalCluster):
@@ -181,7 +183,7 @@ class WarmCluster(LocalCluster):
 
 
 def shims_below(folder):
-    """Pids of the shims whose attempt lies below `folder`."""
+    """Yields the pids of shims of attempts below `folder`."""
     for entry in pathlib.Path("/proc").iterdir():
         try:
             command = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else []

@@ -1,6 +1,6 @@
-"""A head and agents in network namespaces of their own, each agent with a file system nobody else sees.
+"""A head and agents in separate network namespaces, each agent with a private file system.
 
-ns head: bridge, 10.77.0.1 ── veth ── ns node-1: 10.77.0.2, and docker0, 172.17.0.1, that leads nowhere
+ns head: bridge, 10.77.0.1 ── veth ── ns node-1: 10.77.0.2, and docker0, 172.17.0.1, without a connection
                            └─ veth ── ns node-2: 10.77.0.3, and the same docker0
 """
 
@@ -16,7 +16,7 @@ def shell(*command):
 
 
 class NamespacedCluster(LocalCluster):
-    """`LocalCluster` over three namespaces. `cut(node)` and `mend(node)` pull and plug a node's cable."""
+    """`LocalCluster` over three namespaces. `cut(node)` and `mend(node)` disconnect and reconnect a node's network."""
 
     HOST = "10.77.0.1"
 
@@ -91,7 +91,7 @@ class NamespacedCluster(LocalCluster):
     def command(self, name, *arguments):
         if name == "head":
             return self.inside("head", RTRAIN, *map(str, arguments))
-        # The node's data lies on a tmpfs in a mount namespace of its own: what is there, no other process sees.
+        # The node's data are on a tmpfs in a separate mount namespace, which no other process sees.
         private = self.folder / name
         private.mkdir(exist_ok=True)
         script = f'mount --make-rprivate / && mount -t tmpfs private "{private}" && exec "$@"'
@@ -110,7 +110,7 @@ class NamespacedCluster(LocalCluster):
         shell(*self.inside("head", "ip", "link", "set", f"p{self.tag}{number}", "up"))
 
     def forbid(self, from_name, to_name):
-        """`from_name` is told at once that it may not send to `to_name` any more; both still reach the head."""
+        """Makes the kernel refuse packets from `from_name` to `to_name` immediately. Both still reach the head."""
         shell(*self.inside(from_name, "ip", "route", "add", "prohibit", f"{self.address(to_name)}/32"))
 
     def swallow(self, from_name, to_name):
@@ -132,7 +132,7 @@ class NamespacedCluster(LocalCluster):
 
 
 def possible():
-    """Whether this machine lets us make namespaces (root, and the kernel allows it)."""
+    """Returns true if this process may make namespaces (as root, and if the kernel permits it)."""
     if os.geteuid() != 0:
         return False
     name = f"rtprobe{os.getpid()}"

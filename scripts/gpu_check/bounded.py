@@ -1,5 +1,6 @@
-"""A command with a deadline that leaves nothing behind: processes whose parent has gone become this process's children, so all
-that the command has started is found below it, and ended by its pid."""
+"""Runs a command with a deadline and leaves no process behind. Orphaned processes become children of this process, so all
+descendants of the command are found below it and ended by pid.
+"""
 
 import contextlib
 import ctypes
@@ -10,7 +11,7 @@ import subprocess
 import time
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
-_GRACE_S = 25  # for a group that is ended to stop its daemons itself
+_GRACE_S = 25  # time for an ended group to stop its daemons
 
 
 def adopt_orphans():
@@ -20,14 +21,15 @@ def adopt_orphans():
 
 
 def end_with_parent():
-    """Has this process sent SIGTERM when its parent is gone, however that ended."""
+    """Makes the kernel send SIGTERM to this process when its parent ends."""
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
 
 
 def run(command, env, log, seconds):
-    """Runs `command` with its output in `log`. Its exit code, or None when it took longer than `seconds`. Whichever it is, and also
-    when this process is interrupted, nothing of it runs any more afterwards."""
+    """Runs `command` with its output in `log`. Returns its exit code; None if it took longer than `seconds`. No process of
+    it is left afterwards, even if this process is interrupted.
+    """
     child = None
     try:
         with open(log, "ab") as into:
@@ -44,7 +46,9 @@ def run(command, env, log, seconds):
 
 
 def end_descendants(within=20.0):
-    """SIGKILL for every process below this one, until there is none. RuntimeError names those that do not end."""
+    """Sends SIGKILL to every process below this one until there is none. Raises RuntimeError with the names of processes
+    that do not end.
+    """
     deadline = time.monotonic() + within
     while pids := descendants(os.getpid()):
         for pid in pids:

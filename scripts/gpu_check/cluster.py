@@ -1,4 +1,6 @@
-"""The cluster that rows use: real daemons on loopback, jobs of tests/gpu/jobs, and the facts that workers write into a folder."""
+"""The cluster that checks use: real daemons on loopback, jobs of tests/gpu/jobs, and the facts that workers write into a
+folder.
+"""
 
 import json
 import os
@@ -18,13 +20,15 @@ _ENDED = ("SUCCEEDED", "FAILED", "STOPPED")
 
 
 def import_path():
-    """PYTHONPATH of drivers and workers: the package and the jobs of this tree first."""
+    """Returns the PYTHONPATH of drivers and workers, with the package and the jobs of this tree first."""
     before = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     return os.pathsep.join(dict.fromkeys([*map(str, IMPORTS), *before]))
 
 
 class GpuCluster(LocalCluster):
-    """`nodes` agents that offer the GPUs they find. visible: CUDA_VISIBLE_DEVICES of each agent, by its name. warm: they fork workers."""
+    """`nodes` agents that offer the GPUs they find. visible: CUDA_VISIBLE_DEVICES of each agent, by its name. warm: whether
+    they fork workers.
+    """
 
     def __init__(self, folder, nodes=1, visible=None, warm=False):
         self.visible = visible or {}
@@ -95,7 +99,7 @@ class GpuCluster(LocalCluster):
         return described
 
     def results(self, run, workers=1, attempt=1, within=300):
-        """The facts `result` of every rank of a run that must succeed."""
+        """Returns the `result` facts of every rank of a run that must succeed."""
         self.finished(run, within)
         return [self.fact(run, "result", rank, attempt) for rank in range(workers)]
 
@@ -117,7 +121,7 @@ class GpuCluster(LocalCluster):
         return samples
 
     def assigned_uuids(self, run, rank=0, within=30):
-        """UUIDs of the GPUs that the agent gave to that rank of a run which is running, as heartbeats name them."""
+        """Returns the UUIDs of the GPUs of that rank of a running run, as heartbeats name them."""
         run_id = self.json("describe", run)["run_id"]
         wanted = {"run_id": run_id, "rank": str(rank)}
 

@@ -23,7 +23,7 @@ the program is not there. A row that needs two GPUs or MIG is skipped without, a
 
 
 class NoGpu(Exception):
-    """There is no GPU; the text says how that is known."""
+    """There is no GPU. The text gives the evidence."""
 
 
 def parsed(arguments):
@@ -63,7 +63,7 @@ def say(text):
 
 
 def run_group(group, given, work, env):
-    """The rows of one group; one more that is FAILED when it took too long, or broke off."""
+    """Returns the rows of one group, with another FAILED row if the group took too long or crashed."""
     file, log = work / f"{group}.rows", work / f"{group}.log"
     options = Options(str(work / group), str(file), given.cpu_gpus if given.cpu else 0, given.checkpoint_gb)
     code = bounded.run(command(group, options), env, log, given.group_seconds)
@@ -82,12 +82,12 @@ def run_group(group, given, work, env):
     if any(row.verdict == rows.FAILED for row in results) and end:
         say(f"--- {group}, the end of its output:\n{end[-4000:]}\n---")
     if not given.keep:
-        shutil.rmtree(work / group, ignore_errors=True)  # a later group needs the room
+        shutil.rmtree(work / group, ignore_errors=True)  # a later group needs the space
     return results
 
 
 def prepared(given, work):
-    """(environment of the groups, line above the table). NoGpu or Missing say why not."""
+    """Returns (environment of the groups, line above the table). Raises NoGpu or Missing with the reason."""
     env = {**os.environ, "PYTHONPATH": import_path(), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
     if given.cpu:
         program = machine.require_program()
@@ -130,7 +130,7 @@ def refused(given, code, reason):
 
 
 def _interrupted(_signal, _frame):
-    raise KeyboardInterrupt  # so that what runs is ended, and files are removed
+    raise KeyboardInterrupt  # runs the handlers that end processes and remove files
 
 
 def main(arguments):

@@ -1,5 +1,6 @@
-"""Compiles the C++ worker of the rows beside this interpreter's PyTorch, with NCCL where its header is found: by the compiler alone,
-for a machine that has neither CMake nor this project's other libraries."""
+"""Compiles the C++ worker of the checks against this interpreter's PyTorch, with NCCL if its header is found. It uses the
+compiler alone, for machines without CMake and this project's other libraries.
+"""
 
 import concurrent.futures
 import os
@@ -15,19 +16,21 @@ from gpu_check.rows import Skip, Wrong
 
 _SOURCES = ("process_group.cpp", "gloo_backend.cpp", "data_parallel.cpp")
 _WITHIN_S = 420
-# The second lies beside cuda_runtime_api.h, and the third in that folder or below it; NVIDIA has a wheel for each.
+# The second file is beside cuda_runtime_api.h, the third in that folder or below it. NVIDIA has a wheel for each.
 _NCCL_NEEDS = (("nccl.h",), ("crt/host_config.h",), ("nv/target", "cccl/nv/target"))
 
 
 def compiled(folder, nccl):
-    """The program, in `folder`. Skip names what this machine lacks; Wrong, with the compiler's words, where it does not compile."""
+    """Returns the compiled program, which is in `folder`. Raises Skip with what this machine lacks, or Wrong with the
+    compiler's output.
+    """
     compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")
     if compiler is None:
         raise Skip("needs a C++ compiler (g++)")
     torch = torch_folder()
     includes = ["-isystem", torch / "include", "-isystem", torch / "include/torch/csrc/api/include"]
     own_sources = ROOT / "runtime" / "torch"
-    # In one unit: LibTorch's headers are nearly all of the work, and each further unit would read them once more.
+    # Compiles one unit, since LibTorch's headers take most of the time and every unit reads them.
     within = [part for name in _SOURCES for part in ("-include", own_sources / name)]
     units = {ROOT / "tests" / "gpu" / "jobs" / "ddp_worker.cpp": [f"-I{own_sources / 'gloo_names'}", *within]}
     if nccl:
@@ -48,7 +51,8 @@ def link(compiler, torch, objects, program, nccl):
     names = ["torch", "torch_cpu", "c10", *(("torch_cuda", "c10_cuda") if nccl else ())]
     libraries = [torch / "lib" / f"lib{name}.so" for name in names]
     worker = pathlib.Path(RTRAIN).resolve().parent
-    search = [f"-Wl,-rpath,{torch / 'lib'}", f"-Wl,-rpath,{worker}", "-Wl,--allow-shlib-undefined"]  # LibTorch finds its own
+    # LibTorch finds its own libraries.
+    search = [f"-Wl,-rpath,{torch / 'lib'}", f"-Wl,-rpath,{worker}", "-Wl,--allow-shlib-undefined"]
     run(
         [compiler, *objects, "-Wl,--no-as-needed", *libraries, worker / "librtrain_worker.so", *search, "-pthread", "-o", program]
     )
@@ -82,13 +86,15 @@ def abi():
 
 
 def wheels():
-    """The folders `include` of NVIDIA's wheels beside this PyTorch."""
+    """Returns the `include` folders of NVIDIA's wheels beside this PyTorch."""
     places = [sysconfig.get_path("purelib"), *site.getsitepackages(), str(torch_folder().parent)]
     return [folder for place in dict.fromkeys(places) for folder in sorted(pathlib.Path(place, "nvidia").glob("*/include"))]
 
 
 def nccl_includes(folder):
-    """Where nccl.h and CUDA's runtime headers are, and names for those that no wheel carries. Skip where there are none."""
+    """Returns the folders of nccl.h and CUDA's runtime headers, with a folder of links for headers that no wheel has. Raises
+    Skip if there are none.
+    """
     nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
     toolkits = [pathlib.Path(nvcc).resolve().parent.parent / "include", pathlib.Path("/usr/include")]
     named = [pathlib.Path(os.environ["NCCL_ROOT"], "include")] if os.environ.get("NCCL_ROOT") else []
@@ -98,7 +104,7 @@ def nccl_includes(folder):
         place = next((place for place in places if any((place / header).exists() for header in headers)), None)
         if place is None:
             raise Skip(f"needs {headers[0]}: from NVIDIA's wheels, a CUDA toolkit, or NCCL_ROOT")
-        directories += [place, place / "cccl"]  # nvcc finds the latter by itself, a C++ compiler does not
+        directories += [place, place / "cccl"]  # nvcc searches the latter by default, a C++ compiler does not
     names = folder.with_name(f"{folder.name}-names")
     names.mkdir(parents=True)
     (names / "cusolver_common.h").write_text("#include <cusolverDn.h>\n")

@@ -1,4 +1,6 @@
-"""The groups of rows. Run as a program: one group, in a process that may be ended. usage: python -m gpu_check.groups GROUP OPTIONS"""
+"""The groups of checks. Run as a program it runs one group, in a process that can be killed. usage: python -m
+gpu_check.groups GROUP OPTIONS
+"""
 
 import dataclasses
 import importlib
@@ -30,7 +32,7 @@ GROUPS = {  # in the order of the table
 class Options:
     """The options of a group."""
 
-    work: str  # a folder of its own
+    work: str  # the group's folder
     rows: str  # the file for its rows
     cpu: int  # GPUs of the stand-in; 0: real ones
     checkpoint_gb: float
@@ -55,7 +57,7 @@ def command(group, options):
 
 
 def _ended(_signal, _frame):
-    raise SystemExit(1)  # so that `finally` stops the daemons
+    raise SystemExit(1)  # runs the `finally` blocks that stop the daemons
 
 
 def main():

@@ -21,11 +21,11 @@ print(json.dumps({"version": torch.__version__, "cuda": torch.version.cuda, "gpu
 
 
 class Missing(Exception):
-    """Something without which nothing can be checked; the text says what, and what to do."""
+    """A requirement of all checks is missing. The text says which, and what to do."""
 
 
 def gpus_or_reason():
-    """(the GPUs, ""), or ([], why there is none) by NVML's word and nvidia-smi's."""
+    """Returns (the GPUs, ""), or ([], the reason why there is none) from NVML and nvidia-smi."""
     reasons = []
     try:
         gpus = nvml.gpus()
@@ -42,7 +42,9 @@ def gpus_or_reason():
 
 
 def torch_facts():
-    """Version, CUDA and NCCL of this interpreter's PyTorch, asked in a process of its own. Missing when there is none."""
+    """Returns version, CUDA and NCCL of this interpreter's PyTorch, from a new process. Raises Missing if there is no
+    PyTorch.
+    """
     done = subprocess.run([sys.executable, "-c", _TORCH], capture_output=True, text=True, timeout=300, check=False)
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
@@ -51,7 +53,9 @@ def torch_facts():
 
 
 def require_program():
-    """The version of the program. Missing when it, or the library of its workers beside it, is not there or does not start here."""
+    """Returns the version of the program. Raises Missing if it, or the workers' library beside it, is missing or does not
+    start here.
+    """
     library = pathlib.Path(RTRAIN).resolve().parent / "librtrain_worker.so"
     for file in (pathlib.Path(RTRAIN), library):
         if not file.exists():
@@ -63,7 +67,7 @@ def require_program():
 
 
 def require_cuda(facts):
-    """Missing when PyTorch has no CUDA, sees no GPU, or this process is to see a part of the GPUs alone."""
+    """Raises Missing if PyTorch has no CUDA or sees no GPU, or if this process is restricted to some GPUs."""
     if "CUDA_VISIBLE_DEVICES" in os.environ:
         raise Missing("CUDA_VISIBLE_DEVICES is set here, and rows compare with all GPUs that nvidia-smi lists: unset it")
     if facts["cuda"] is None:
@@ -73,7 +77,7 @@ def require_cuda(facts):
 
 
 def line(gpus, facts, program):
-    """One line for above the table."""
+    """Returns the line above the table."""
     names = sorted({gpu.name for gpu in gpus})
     devices = f"{len(gpus)} x {', '.join(names)}, driver {nvml.driver_version()}; " if gpus else ""
     nccl = f", NCCL {facts['nccl']}" if facts["nccl"] else ""

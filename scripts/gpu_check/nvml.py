@@ -1,5 +1,6 @@
-"""Reads the driver's values about its GPUs, by NVML through ctypes and by `nvidia-smi`: for the driver of the rows and for
-workers. It imports only Python's own library, so that a worker can call it before it uses CUDA."""
+"""Reads the driver's values about its GPUs, by NVML through ctypes and by `nvidia-smi`. Both the checks and workers use it.
+It imports only the standard library, so that a worker can call it before it uses CUDA.
+"""
 
 import ctypes
 import dataclasses
@@ -12,7 +13,7 @@ _SMI_FIELDS = "uuid,name,driver_version,pci.bus_id,memory.total,memory.free,temp
 
 
 class NoNvml(Exception):
-    """NVML cannot be asked; the text says why."""
+    """NVML is not usable. The text says why."""
 
 
 class _Memory(ctypes.Structure):
@@ -25,7 +26,7 @@ class Gpu:
     uuid: str
     name: str
     memory_total: int  # bytes
-    memory_used: int  # bytes, with what the driver keeps for itself
+    memory_used: int  # bytes, including the driver's own memory
     mig: bool
 
 
@@ -46,7 +47,7 @@ def _text(call, *before):
 
 
 def gpus():
-    """Every GPU, in NVML's order. NoNvml when there is no driver."""
+    """Returns every GPU in NVML's order. Raises NoNvml if there is no driver."""
     library = _library()
     count = ctypes.c_uint(0)
     if library.nvmlDeviceGetCount_v2(ctypes.byref(count)) != 0:
@@ -79,7 +80,9 @@ def memory_used(uuid):
 
 
 def smi():
-    """The same facts from `nvidia-smi`, a dict for each GPU (memory in MiB). NoNvml when it is not there, or fails."""
+    """Returns the same facts from `nvidia-smi`, a dict for each GPU (memory in MiB). Raises NoNvml if it is missing or
+    fails.
+    """
     program = shutil.which("nvidia-smi")
     if program is None:
         raise NoNvml("nvidia-smi is not on PATH")

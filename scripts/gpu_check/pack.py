@@ -1,5 +1,6 @@
-"""`--pack`: what a machine needs that has a driver, a PyTorch with CUDA and nothing else, in one archive. Unpacked, its
-`scripts/gpu-check` runs as it is."""
+"""`--pack`: writes an archive for a machine that has only a driver and a PyTorch with CUDA. Its `scripts/gpu-check` runs
+without an installation.
+"""
 
 import importlib.metadata
 import pathlib
@@ -19,12 +20,12 @@ _FILES = (
     "runtime/torch/**/*.[ch]pp", "runtime/torch/*_names/**/*.h", "runtime/worker/rtrain.hpp", "runtime/worker/rtrain_worker.h",
 )  # fmt: skip
 _BUILT = ("rtrain", "librtrain_worker.so")
-# the package's requirements that PyTorch does not have, with the oldest release
+# the package's requirements that PyTorch does not have, with the oldest usable release
 _CARRIED = {"cloudpickle": (2, 2), "pyyaml": (6, 0)}
 
 
 def files():
-    """(file, its name in the archive) of the sources. FileNotFoundError for a pattern that names none."""
+    """Yields (file, its name in the archive) of the sources. Raises FileNotFoundError for a pattern without files."""
     for pattern in _FILES:
         paths = [path for path in sorted(ROOT.glob(pattern)) if path.is_file() and "__pycache__" not in path.parts]
         if not paths:
@@ -45,7 +46,9 @@ def installed(package, oldest):
 
 
 def carried():
-    """The same for packages that are pure Python or work as such, with their licences; one that is not there is named."""
+    """Yields the same for packages that work as pure Python, with their licences. Raises an error that names a missing
+    package.
+    """
     for package, oldest in _CARRIED.items():
         distribution = installed(package, oldest)
         if distribution is None:
@@ -59,7 +62,7 @@ def carried():
 
 
 def stripped(folder):
-    """The same for program and library, without their symbols where there is a `strip`."""
+    """Yields the same for the program and the library, without symbols if `strip` exists."""
     for name in _BUILT:
         source, target = pathlib.Path(RTRAIN).resolve().parent / name, folder / name
         if shutil.which("strip"):
@@ -71,7 +74,7 @@ def stripped(folder):
 
 
 def pack(to):
-    """Writes the archive and says how large it is. 1 when something is missing, or it is larger than may be."""
+    """Writes the archive and prints its size. Returns 1 if a file is missing or the archive is too large."""
     try:
         with tempfile.TemporaryDirectory(prefix="rtrain-gpu-pack-") as folder, tarfile.open(to, "w:gz") as archive:
             for path, name in (*files(), *carried(), *stripped(pathlib.Path(folder))):

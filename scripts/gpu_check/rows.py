@@ -1,5 +1,6 @@
-"""Rows of the table: what was expected, what was seen, and the verdict. A group writes each of its rows into a file as soon as
-it has one, so that a group which is ended keeps what it had."""
+"""Rows of the table: expected value, observed value, and verdict. A group appends each finished row to a file, so that the
+rows of a killed group remain.
+"""
 
 import contextlib
 import dataclasses
@@ -7,7 +8,7 @@ import json
 import traceback
 
 OK, FAILED, SKIPPED = "ok", "FAILED", "skipped"
-_WIDEST = 400  # characters of a cell
+_WIDEST = 400  # maximum characters of a cell
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Row:
 
 
 class Skip(Exception):
-    """A row cannot be had here; the text says what it needs."""
+    """The check is not possible here. The text says what it needs."""
 
 
 class Wrong(Exception):
@@ -36,7 +37,7 @@ class Wrong(Exception):
 
 
 class Rows:
-    """The rows of one group, on their way into `file`."""
+    """Writes the rows of one group to `file`."""
 
     def __init__(self, group, file):
         self.group = group
@@ -48,8 +49,9 @@ class Rows:
 
     @contextlib.contextmanager
     def row(self, name, expected):
-        """A block that makes the row `name`: it fills the list that it gets with what was seen, and raises Wrong or Skip where the row
-        is not ok. Whatever else it raises is a FAILED row too, and the next one has its turn."""
+        """Makes the row `name`. The block gets a list for the observed values, and raises Wrong or Skip if the row is not
+        ok. Any other exception makes a FAILED row too, and the group continues.
+        """
         seen = []
         verdict, reason = OK, ""
         try:
@@ -69,13 +71,13 @@ class Rows:
 
 
 def _shortened(text):
-    """The first and the last line: what failed, and why."""
+    """Returns the first and the last line: what failed, and why."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return " ... ".join(lines[:1] + lines[1:][-1:])
 
 
 def read(file):
-    """The rows that a group has written; a line that was cut off by its end does not count."""
+    """Returns the rows that a group has written, without an incomplete last line."""
     rows = []
     with contextlib.suppress(FileNotFoundError), open(file) as lines:
         for line in lines:
@@ -90,7 +92,7 @@ def _cell(text):
 
 
 def table(rows):
-    """The rows as a Markdown table, as docs/benchmarks.md keeps it."""
+    """Returns the rows as a Markdown table in the format of docs/benchmarks.md."""
     lines = ["| group | row | expected | seen | verdict |", "|---|---|---|---|---|"]
     for row in rows:
         cells = (row.group, row.name, row.expected, row.seen, row.shown_verdict())

@@ -1,5 +1,6 @@
-"""`--cpu`: a driver that is not there. A library with NVML's names (tests/gpu/stand_in/nvml.c) and an `nvidia-smi` that asks it, so
-that agents offer GPUs and every row runs, on the CPU. Run as a program it is that `nvidia-smi`."""
+"""`--cpu`: replaces the driver by a library with NVML's functions (tests/gpu/stand_in/nvml.c) and an `nvidia-smi` that uses
+it, so that agents offer GPUs and every check runs on the CPU. Run as a program it is that `nvidia-smi`.
+"""
 
 import os
 import pathlib
@@ -16,11 +17,11 @@ exec "{python}" -m gpu_check.stand_in "$@"
 
 
 class CannotStandIn(Exception):
-    """The stand-in cannot be made; the text says what it needs."""
+    """The stand-in cannot be made. The text says what it needs."""
 
 
 def make(folder, count, root):
-    """Makes a driver with `count` GPUs below `folder`; gives the environment in which processes find it."""
+    """Makes a driver with `count` GPUs below `folder`. Returns the environment in which processes find it."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         raise CannotStandIn("--cpu needs a C compiler (cc) for its stand-in of NVML")

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 CPP = (".cpp", ".hpp", ".c", ".h")
 SCRIPT = (".ts", ".tsx", ".mjs", ".js")
-# A text, or a comment in the group. The names of texts that end where their line ends keep an apostrophe of JSX from opening one.
+# A text, or a comment in the group. Texts end at the end of their line at the latest, so that an apostrophe in JSX opens none.
 PIECE = re.compile(
     r"""R"(?P<raw>\w*)\(.*?\)(?P=raw)"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`|(?P<comment>(?<!:)//[^\n]*|/\*.*?\*/)""",
     re.DOTALL,
@@ -26,7 +26,7 @@ SAMPLED_LINES_BELOW = 2
 
 
 class Comment(NamedTuple):
-    """One comment without its marks. Lines of `//` or `#` that follow each other are one comment."""
+    """One comment without its marks. Adjacent lines of `//` or `#` form one comment."""
 
     line: int
     last_line: int
@@ -34,11 +34,11 @@ class Comment(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A comment of one line."""
+    """One line of a comment."""
 
     line: int
     column: int
-    trails: bool  # code stands before it in its line
+    trails: bool  # code precedes it in its line
     text: str
 
 
@@ -48,7 +48,7 @@ def piece_at(text: str, line: int, position: int, comment: str) -> Piece:
 
 
 def joined(pieces: list[Piece]) -> Iterator[Comment]:
-    """Joins comments of one line each. A comment behind code goes on in the lines below that begin in its column."""
+    """Joins one-line comments. A comment behind code continues in the following lines that begin in its column."""
     parts: list[Piece] = []
     for piece in pieces:
         if parts and piece.text and not piece.trails and (piece.line, piece.column) == (parts[-1].line + 1, parts[0].column):
@@ -85,7 +85,7 @@ def cpp_comments(text: str, piece: re.Pattern[str]) -> Iterator[Comment]:
 
 
 def statements(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yields the module and its statements; expressions hold no docstring."""
+    """Yields the module and its statements. Expressions are skipped, as they contain no docstring."""
     left: list[ast.AST] = [tree]
     while left:
         node = left.pop()
@@ -120,7 +120,7 @@ def hash_comments(text: str) -> Iterator[Comment]:
 
 @functools.cache
 def comments_of(name: str, text: str) -> list[Comment]:
-    """Returns the comments of a file in the order of their lines; none if the language is none of these."""
+    """Returns the comments of a file in the order of their lines; none for an unsupported language."""
     suffix = pathlib.Path(name).suffix
     if suffix == ".py" or (not suffix and re.match(r"#!.*\bpython", text)):
         read = python_comments(text)

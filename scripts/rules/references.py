@@ -1,6 +1,6 @@
-"""Finds references to things that are not in the repository: files, names of code in backquotes, decisions, documents that are elsewhere.
+"""Finds references to things that are not in the repository: files, names of code in backquotes, decisions, documents.
 
-A reader looks for what a comment names. A name that stayed behind when its code went leads nowhere.
+A reader searches for what a comment names. The name of removed code leads nowhere.
 """
 
 import bisect
@@ -25,7 +25,7 @@ DECISION = re.compile(r"\b[Dd]ecisions? (\d{4})\b|\b(00\d\d)(?=[-),.;: ]|$)(?!-\
 ELSEWHERE = re.compile(
     r"\b(?:[Dd]esign|[Cc]onventions?),? (?:section )?\d+\b|\((?:design|conventions?)(?:[:,][^)]*)?\)|\b[Dd]esign,? section\b"
 )
-# Files and names of others: of libraries, systemd, Slurm, Kubernetes, AWS; and examples of a user's own files.
+# Files and names of other projects (libraries, systemd, Slurm, Kubernetes, AWS), and examples of a user's files.
 FILES_OF_OTHERS = set(
     "nvml.h nccl.h cuda_runtime_api.h sysexits.h magic.h fuse.h host_config.h oom_kill.c memcontrol.c ProcessGroupGloo.hpp gpu.cpp SCRIPT.py a.py b.py beside.py "
     "random.py".split()
@@ -35,12 +35,12 @@ NAMES_OF_OTHERS = set(
     "TimeoutStopSec no_new_privs F_SETLEASE sched_autogroup anongid BeginTime gres warm_runs gpu0_utilization_ratio _TASK_ID close_notify "
     "prctl_mm_map my_address join_ring".split()
 )
-PATHS_OF_OTHERS = {"docs/index"}  # The page that Sphinx makes
-TEST_OF_FILES = "tests/install/"  # names files of the projects that it writes
+PATHS_OF_OTHERS = {"docs/index"}  # a page that Sphinx makes
+TEST_OF_FILES = "tests/install/"  # these tests name files of the projects that they write
 
 
 class Tree:
-    """The names that a reference can mean."""
+    """All names to which a reference may point."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self.names = sorted(names)
@@ -61,7 +61,7 @@ class Tree:
         for comment in self.comments[name]:
             for number in range(comment.line - 1, comment.last_line):
                 lines[number] = re.split(r"//|/\*|^\s*\*|#|\"\"\"", lines[number])[0] if comment.line == comment.last_line else ""
-        return re.sub(r"\\[nt]", " ", "\n".join(lines))  # ends of lines in texts are no letters of names
+        return re.sub(r"\\[nt]", " ", "\n".join(lines))  # line ends in texts are no letters of names
 
     def has_file(self, path: str) -> bool:
         if pathlib.Path(path).name in FILES_OF_OTHERS:
@@ -79,7 +79,7 @@ class Tree:
         return [name for name in self.texts if name == path or name.endswith("/" + path)]
 
     def misplaced(self, text: str) -> Iterator[str]:
-        """Yields what is wrong with "`file` in `folder`" and "`name` in `file`"."""
+        """Yields the faults of "`file` in `folder`" and "`name` in `file`"."""
         for match in IN_FOLDER.finditer(text):
             inside = f"/{match[2].strip('/')}/"
             is_file = "." in pathlib.Path(match[2]).name
@@ -91,11 +91,11 @@ class Tree:
                 yield f"{match[2]} has no `{match[1]}`; name the file that has it now"
 
     def has_name(self, name: str) -> bool:
-        """True if code has the name, or a test's name holds it: `pytest -k` takes a part of one."""
+        """Returns true if code has the name, or a test's name contains it: `pytest -k` takes a part of a name."""
         return name in self.words or name in NAMES_OF_OTHERS or any(f"_{name}_" in test for test in self.tests)
 
     def missing(self, text: str, folder: str) -> Iterator[str]:
-        """Yields what is wrong with the references of a comment or a paragraph. Its paths begin at the root or in its `folder`."""
+        """Yields the faults of the references in a comment or a paragraph. Its paths begin at the root or in its `folder`."""
         for match in FILE.finditer(text):
             if not self.has_file(match[1]):
                 yield f"there is no {match[1]}; name the file as it is now"

@@ -1,4 +1,6 @@
-"""The rules of docs/style.md that a program can check: first words of sentences, verbs of machines, words in names of code and files."""
+"""The rules of docs/style.md that a program can check: first words of sentences, verbs of machines, words in names of code
+and files.
+"""
 
 import ast
 import pathlib
@@ -7,7 +9,7 @@ from collections.abc import Iterator
 
 from rules.comments import CPP, SCRIPT, comments_of
 
-# Words of names that docs/glossary.md replaces, and by what.
+# Words of names, and the words that replace them by docs/glossary.md.
 WORDS = {
     "ledger": "cluster index",
     "door": "reservation mask",
@@ -33,22 +35,22 @@ WORDS = {
     "boards": "shared report memories",
     "bell": "wake-up",
 }
-# Words that mean something else in other folders: by what, and where they are not used. A worker of the scheduler has a
-# seat, its node and devices; a name is made of letters.
+# Words that are allowed in other folders only: the replacement, and the folders where they are forbidden. A worker of the
+# scheduler has a seat, its node and devices.
 WORDS_WITHIN = {
     "seat": ("ring (of shared report memory)", ("runtime/", "daemon/agent/", "tests/unit/agent/", "tests/fuzz/")),
     "seats": ("rings (of shared report memory)", ("runtime/", "daemon/agent/", "tests/unit/agent/", "tests/fuzz/")),
     "letter": ("message", ("runtime/", "daemon/agent/worker_link/")),
     "letters": ("messages", ("runtime/", "daemon/agent/worker_link/")),
 }
-# These are ordinary words outside of C++: a turn of a spiral, a dashboard.
+# Ordinary words outside of C++: a turn of a spiral, a dashboard.
 WORDS_OF_CPP = {"turn", "board", "boards"}
-# Whole names that do not say what they hold.
+# Whole names that do not say what they contain.
 EMPTY_NAMES = {"found", "told", "said"}
 EMPTY_NAMES_OUTSIDE_OF_TESTS = EMPTY_NAMES | {"one", "made", "mine"}
 SOME_WORD = re.compile("|".join([*WORDS, *WORDS_WITHIN, *EMPTY_NAMES_OUTSIDE_OF_TESTS]), re.IGNORECASE)
 NO_NAME = re.compile(r'R"\(.*?\)"|"(?:\\.|[^"\\])*"|//.*|^\s*#\s*include.*')
-PROSE = re.compile(r'R"(\w*)\(.*?\)\1"|/\*.*?\*/', re.DOTALL)  # raw texts and block comments: no names
+PROSE = re.compile(r'R"(\w*)\(.*?\)\1"|/\*.*?\*/', re.DOTALL)  # raw texts and block comments contain no names
 SCRIPT_PROSE = re.compile(
     r"""/\*.*?\*/|(?<!:)//[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`[^`$]*`|>[^<>{}=;()]+<""", re.DOTALL
 )
@@ -60,7 +62,7 @@ MACHINE_VERB = re.compile(
     r"(?<!`)\b(?:head|agent|node|worker|daemon|process|server)s? (?:tells?|hears?|says?|asks?|knows?|wants?|comes?|leaves?|goe?s? on)\b",
     re.IGNORECASE,
 )
-# Folders whose sentences, and folders whose names, are still to be replaced. A folder that is done leaves its list; none joins it.
+# Folders that are not yet checked for sentences, and for names. A folder leaves its list once it is done; none may be added.
 SENTENCES_NOT_YET = (
     "cmd/verbs/",
     *(f"daemon/agent/{part}" for part in "warm/ machine/templates outputs parts agent.hpp adoption".split()),

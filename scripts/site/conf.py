@@ -1,4 +1,4 @@
-"""Sphinx's settings of the site. scripts/site/make_site.py says where the pages are."""
+"""Sphinx's settings of the site. scripts/site/make_site.py passes the folder of the pages."""
 
 project = "rtrain"
 html_title = "rtrain"
@@ -14,10 +14,10 @@ html_use_index = False
 html_theme_options = {"top_of_page_buttons": [], "navigation_with_keys": True}
 pygments_style = "tango"
 pygments_dark_style = "monokai"
-highlight_language = "text"  # for code blocks that name no language: shells, pictures
+highlight_language = "text"  # for code blocks without a language: shells, diagrams
 smartquotes = False
 
-# The pages are written for the repository, so anchors are those of GitHub, and nothing else of MyST's syntax means anything.
+# The pages are written for the repository, so anchors are those of GitHub, and other syntax of MyST is disabled.
 myst_heading_anchors = 4
 myst_disable_syntax = ["myst_block_break", "myst_line_comment", "myst_role", "myst_target"]
 nitpicky = True

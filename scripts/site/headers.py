@@ -1,4 +1,4 @@
-"""The reference of the C interface and the C++ SDK, by Doxygen. A public name without a comment ends it with an error."""
+"""Makes the reference of the C interface and the C++ SDK by Doxygen. A public name without a comment is an error."""
 
 import pathlib
 import subprocess
@@ -12,8 +12,8 @@ HEADERS = [
     *("runtime/torch/distributed_sampler.hpp", "runtime/torch/optimizer_files.hpp", "runtime/torch/process_group.hpp"),
     "runtime/torch/tensor_files.hpp",
 ]
-# Plain comments become Doxygen's: of a file, before a declaration, and behind one on its line. Lines of code in a comment are
-# indented further, so that they are code for Markdown, too.
+# Converts plain comments to Doxygen's: of a file, before a declaration, and behind one on its line. Lines of code in a comment
+# are indented further, so that Markdown treats them as code.
 FILTER = (
     r"sed -E -e '1s,^// ,/// @file\n/// ,' -e '1s,^/\* ,/** @file\n * ,' -e 's,^( *)//(   |$),\1///     ,;s,^( *)// ,\1/// ,'"
     r" -e '/^ *\/\//!s,([;\,{}]) +// ,\1 ///< ,' -e 's,^( *)/\* ,\1/** ,' -e 's,([;\,]) +/\* ,\1 /**< ,'"
@@ -40,7 +40,7 @@ WARN_AS_ERROR = FAIL_ON_WARNINGS
 
 
 def cpp_reference(folder, xml, headers=HEADERS):
-    """Writes folder/html, and `xml` for others to read. Returns what is wrong: one line each."""
+    """Writes folder/html, and `xml` for other programs. Returns the faults, one line each."""
     folder.mkdir(parents=True, exist_ok=True)
     inputs = " ".join(f'"{path}"' for path in headers)
     text = f'{DOXYFILE}INPUT = {inputs}\nOUTPUT_DIRECTORY = "{folder}"\nXML_OUTPUT = "{xml}"\n'
@@ -58,8 +58,9 @@ def comment_of(element):
 
 
 def silent_parts(document):
-    """Checks what Doxygen does not require: comments of the values of enumerations, and the names of parameters in a function's
-    comment."""
+    """Yields faults that Doxygen does not report: missing comments of enumeration values, and parameters that a function's
+    comment does not name.
+    """
     for member in document.getroot().iter("memberdef"):
         if member.get("prot") != "public":
             continue
@@ -74,7 +75,9 @@ def silent_parts(document):
 
 
 def speaks_for_itself(kind):
-    """Types that say what is given: the handle, and classes of these headers, whose members have comments of their own."""
+    """Returns true for types that need no explanation: the handle, and classes of these headers, whose members have
+    comments.
+    """
     bare = kind.replace("const", "").replace("&", "").strip()
     return bare == "rtw_worker *" or bare.endswith("Options") or bare in ("Worker", "DataParallel", "Group", "TensorFiles")
 

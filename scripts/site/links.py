@@ -21,7 +21,7 @@ LOADED = {
 
 
 class Page(HTMLParser):
-    """The anchors of one HTML file, what it links to, and what a browser loads with it."""
+    """The anchors of one HTML file, its links, and the files that a browser loads with it."""
 
     def __init__(self, text):
         super().__init__()
@@ -61,7 +61,7 @@ def breach(file, target):
 
 
 def breaches(folder):
-    """One line for each broken link below `folder`, and for each file that a page loads from another server."""
+    """Yields one line for each broken link below `folder`, and for each file that a page loads from another server."""
     for file in sorted(folder.rglob("*.html")):
         name = file.relative_to(folder)
         for target in dict.fromkeys([*page(file).links, *page(file).loaded]):

@@ -1,5 +1,6 @@
 """The program of scripts/docs: makes the references with pdoc and Doxygen and the pages with Sphinx, then checks every link.
-Warnings are errors."""
+Warnings are errors.
+"""
 
 import argparse
 import pathlib
@@ -26,7 +27,7 @@ def write(file, text):
 
 
 def sphinx(source, folder):
-    """Returns what Sphinx complains of, with the names of the repository in place of the copies'."""
+    """Returns Sphinx's warnings, with the repository's file names instead of those of the copies."""
     shutil.copyfile(HERE / "conf.py", source / "conf.py")
     shutil.copytree(HERE / "static", source / "static")
     with tempfile.TemporaryDirectory() as trees:
@@ -46,7 +47,7 @@ def empty(folder):
 
 
 def build(folder, with_cpp):
-    """Writes the site to `folder`. Returns what is wrong, one line each."""
+    """Writes the site to `folder`. Returns the faults, one line each."""
     empty(folder)
     with tempfile.TemporaryDirectory() as stage:
         source = pathlib.Path(stage).resolve()

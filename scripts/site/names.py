@@ -1,16 +1,18 @@
-"""Two pages that list every public name with its first sentence, so that the search of the site finds them: Python's, and C's and C++'s."""
+"""Makes two pages that list every public name with its first sentence for the site's search: one for Python, one for C and
+C++.
+"""
 
 import html
 import re
 import xml.etree.ElementTree as ElementTree
 
-# A page's own table of contents shows the modules alone: the names are hundreds.
+# A page's table of contents contains the modules only, as there are hundreds of names.
 HEAD = "---\ntocdepth: 2\n---\n"
 SHORT = 220
 
 
 def first_sentence(text):
-    """The first sentence of the first paragraph, as Markdown; its start where a sentence is long."""
+    """Returns the first sentence of the first paragraph as Markdown; its beginning if it is long."""
     paragraph = " ".join(re.split(r"\n\s*\n", text.strip())[0].split())
     sentence = re.split(r"(?<=[.])\s+(?=[A-Z`])", paragraph)[0]
     short = sentence if len(sentence) <= SHORT else sentence[:SHORT].rsplit(" ", 1)[0] + " …"
@@ -18,18 +20,18 @@ def first_sentence(text):
 
 
 def to(link, text="Reference"):
-    """A link to what pdoc or Doxygen wrote. It is HTML, since Sphinx knows its own pages alone."""
+    """Returns a link to a file of pdoc or Doxygen. It is HTML, since Sphinx resolves links to its own pages only."""
     return f'<a href="{link}">{html.escape(text)}</a>'
 
 
 def entry(name, link, text, members=()):
-    """A heading, which the search shows as a result, and what stands below it."""
+    """Returns a heading, which the search shows as a result, and the lines below it."""
     shown = ", ".join(to(where, member) for member, where in members)
     return "\n".join([f"### {name}", f"{to(link)} · {text}", *(["", f"Members: {shown}"] if shown else []), ""])
 
 
 def python_page(modules):
-    """`modules` are pdoc.doc.Module objects, in their order."""
+    """Returns the page of Python names. `modules` are pdoc.doc.Module objects in their order."""
     lines = [
         f"{HEAD}# Python reference",
         "",
@@ -61,13 +63,13 @@ def comment_of(definition):
 
 
 def link_of(identity):
-    """Doxygen's page and anchor of an id in its XML."""
+    """Returns Doxygen's page and anchor of an id in its XML."""
     page, _, anchor = identity.rpartition("_1")
     return f"../cpp/html/{page}.html{'#' if anchor else ''}{anchor}"
 
 
 def cpp_page(xml):
-    """`xml`: the folder that Doxygen wrote its XML to."""
+    """Returns the page of C and C++ names. `xml` is the folder of Doxygen's XML."""
     documents = [ElementTree.parse(file).getroot().find("compounddef") for file in sorted(xml.glob("*.xml"))]
     compounds = [compound for compound in documents if compound is not None]
     full = to("../cpp/html/files.html", "full reference")
@@ -95,7 +97,7 @@ def class_entry(kind):
 
 
 def members_of(header, compounds):
-    """The functions, enumerations and macros of a header that are in no class: those of its namespaces too."""
+    """Returns the functions, enumerations and macros of a header outside of classes, including those in namespaces."""
     places = [header, *(compound for compound in compounds if compound.get("kind") == "namespace")]
     members = [member for place in places for member in place.iter("memberdef") if file_of(member) == file_of(header)]
     named = {

@@ -1,7 +1,7 @@
-"""The pages of the site: every Markdown file of the repository, copied to a folder where Sphinx reads them.
+"""Copies every Markdown file of the repository to a folder where Sphinx reads it.
 
-A README becomes the index of its folder. The Markdown itself stays as it is read in the repository: what Sphinx needs beside it, the
-navigation, is added to the copies.
+A README becomes the index of its folder. The Markdown stays as it is in the repository; the navigation, which Sphinx needs,
+is added to the copies.
 """
 
 import os
@@ -21,14 +21,14 @@ MAPS = """# Maps of the folders
 
 Every folder of the sources has a README: what lives there, how it flows, its rules.
 """
-# The name in the navigation of a page whose own title is unclear outside of its folder.
+# Titles in the navigation for pages whose own title is unclear outside of their folder.
 TITLES = {
     "docs/data": "Datasets",
     "docs/tune": "Sweeps",
     "SECURITY": "Reporting a weakness",
     "docs/index": "Every page in a line",
 }
-# The navigation: caption, and pages in their order. A README of a folder brings those of its folders along.
+# The navigation: caption, and pages in their order. A README of a folder includes those of its subfolders.
 NAVIGATION = [
     ("Quick starts", ["docs/quickstart", "docs/from-ray-train", "docs/install", "examples/index"]),
     (
@@ -56,7 +56,7 @@ def tracked(ending=""):
 
 
 def page_of(name):
-    """`docs/README.md` -> `docs/index`: the name that Sphinx gives to a file."""
+    """Returns Sphinx's name of a file: `docs/README.md` -> `docs/index`."""
     return README.sub(r"\1index.md", name).removesuffix(".md")
 
 
@@ -70,7 +70,7 @@ def entry(page):
 
 
 def owner(name, names):
-    """The README that has the page `name` below it: of its folder, or of the nearest folder above that has one."""
+    """Returns the README above the page `name`: that of its folder, or of the nearest parent folder that has one."""
     folder = pathlib.PurePath(name).parent
     folders = [folder, *folder.parents][1 if name.endswith("README.md") else 0 :]
     return next((str(ancestor / "README.md") for ancestor in folders if str(ancestor / "README.md") in names), None)
@@ -86,7 +86,7 @@ def navigation_below(name, names):
 
 
 def linked_files(name, text):
-    """The files of the repository that the page links to and that are no pages."""
+    """Yields the files of the repository that the page links to and that are no pages."""
     for _, target, _ in LINK.findall(text):
         file = os.path.normpath(pathlib.PurePath(name).parent / target.partition("#")[0])
         if not ELSEWHERE.match(target) and not file.endswith(".md") and (ROOT / file).is_file():
@@ -99,7 +99,7 @@ def missing_files(text):
 
 
 def breaches():
-    """One line for each file that a page names and that is not there. Changes tell of files as they were."""
+    """Yields one line for each missing file that a page names. The changelog is skipped, as it describes earlier states."""
     for name in tracked(".md"):
         if name != "CHANGELOG.md":
             yield from (f"{name}: names {file}, which is not there" for file in missing_files((ROOT / name).read_text()))

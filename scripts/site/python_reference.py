@@ -1,4 +1,4 @@
-"""The reference of the Python package, from its docstrings, by pdoc."""
+"""Makes the reference of the Python package from its docstrings, by pdoc."""
 
 import functools
 import importlib
@@ -16,14 +16,14 @@ HERE = pathlib.Path(__file__).resolve().parent
 PACKAGE = ROOT / "runtime" / "python"
 ARGUMENT = re.compile(r"(`?[a-z_*][a-z_0-9*]*`?(?:, `?[a-z_*][a-z_0-9*]*`?)*): (.+)")
 HARMLESS = (
-    "Cannot determine where",  # a field's source is, which is not shown
+    "Cannot determine where",  # the source of a field, which is not shown
     "has already been added",  # a package has its submodules in its __all__
-    "deepspeed",  # not installed by scripts/bootstrap; one annotation names it
+    "deepspeed",  # scripts/bootstrap does not install it; one annotation names it
 )
 
 
 def public_modules():
-    """All modules of the package that can be imported here, but those with a part that begins with an underscore."""
+    """Returns all importable modules of the package without a part that begins with an underscore."""
     modules, left_out = [], []
     for file in sorted((PACKAGE / "rtrain").rglob("*.py")):
         parts = file.relative_to(PACKAGE).with_suffix("").parts
@@ -42,10 +42,12 @@ def public_modules():
 
 
 def lend_names(moved):
-    """Classes and functions name their public module, where pdoc looks for the types in their signatures: it finds them by this."""
+    """Adds the names in signatures to the public modules. Classes and functions name their public module, in which pdoc
+    resolves the types of signatures.
+    """
     types = vars(importlib.import_module("rtrain._argument_types"))
     for private, public in sorted(moved):
-        if is_private(public):  # a path of an earlier version, which saved files name
+        if is_private(public):  # a path of an earlier version that saved files contain
             continue
         for name, value in {**types, "Unpack": Unpack, **vars(sys.modules[private])}.items():
             if not name.startswith("__"):
@@ -81,7 +83,7 @@ def show_private_bases(pdoc):
 
 
 def list_arguments(pdoc):
-    """Lines of a docstring that say what an argument is (`name: text`) become a list: Markdown would join them to one paragraph."""
+    """Converts the lines `name: text` of a docstring to a list, as Markdown would join them to one paragraph."""
     convert = pdoc.docstrings.convert
 
     def converted(docstring, *more):
@@ -116,7 +118,7 @@ def python_reference(folder):
     def remember(package, *members):
         moved.update((member.__module__, package) for member in members)
         public_in(package, *members)
-        for member in members:  # pdoc shows what a module defines itself
+        for member in members:  # pdoc shows only members that a module defines itself
             member.__module__ = package
 
     _lazy.public_in = remember

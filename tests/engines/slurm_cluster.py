@@ -165,7 +165,7 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
         shutil.rmtree(self.jobs, ignore_errors=True)
 
     def left_behind(self):
-        """Returns the processes that still run in the namespaces: steps of jobs of a failed test."""
+        """Yields the processes that still run in the namespaces: steps of jobs of a failed test."""
         for name in self.spaces:
             listed = subprocess.run(["ip", "netns", "pids", self.space(name)], capture_output=True, text=True).stdout
             yield from map(int, listed.split())

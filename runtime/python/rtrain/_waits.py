@@ -30,7 +30,7 @@ def _tell(name: str) -> Callable[[int], None] | None:
 
 
 def measured(batches: Iterable[T]) -> Iterator[T]:
-    """Yields the batches. The time until each one arrives counts as waiting for data."""
+    """Returns an iterator over the batches. The time until each one arrives counts as waiting for data."""
     tell = _tell("data_wait")
     return iter(batches) if tell is None else _measured(iter(batches), tell)
 

@@ -1,4 +1,6 @@
-"""Actors and remote functions with GPUs: where they compute, where their values arrive, what is free after `kill`."""
+"""Checks actors and remote functions with GPUs: where they compute, where their values arrive, and which memory is free
+after `kill`.
+"""
 
 import importlib.util
 import pathlib
@@ -30,7 +32,7 @@ def check(rows, options):
 
 
 def the_package():
-    """rtrain with its actors. Skip where it lacks what they need."""
+    """Imports rtrain with its actors. Raises Skip if a required package is missing."""
     if importlib.util.find_spec("cloudpickle") is None:
         raise Skip("needs the Python package cloudpickle")
     import rtrain

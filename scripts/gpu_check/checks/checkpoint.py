@@ -1,5 +1,6 @@
-"""A large checkpoint of tensors on the device: how long it blocks the loop, how fast it is committed beside a plain copy of the same
-file, and whether the next attempt gets the same bytes back after a kill."""
+"""Checks a large checkpoint of tensors on the device: how long it blocks the loop, how fast it is committed compared with a
+plain copy of the file, and whether the next attempt reads the same bytes after a kill.
+"""
 
 import pathlib
 import shutil
@@ -8,9 +9,9 @@ from gpu_check.cluster import GpuCluster
 from gpu_check.rows import Skip, Wrong
 
 _GB = 1e9
-ROOM = 3.5  # times the size of the checkpoint: itself, the copy beside it, and the need of the file system
-JUDGED_GB = 1.0  # times of less say nothing
-BLOCKED_SHARE, COMMIT_SHARE = 0.1, 1.5  # in relation to the time of a plain copy that is on disk
+ROOM = 3.5  # times the size of the checkpoint: the checkpoint, the copy beside it, and the overhead of the file system
+JUDGED_GB = 1.0  # times of smaller checkpoints are not judged
+BLOCKED_SHARE, COMMIT_SHARE = 0.1, 1.5  # relative to the time of a plain copy with fsync
 
 
 def check(rows, options):

@@ -1,4 +1,4 @@
-"""C++ workers: the process group, the sum and the data-parallel training of runtime/torch, compiled on this machine."""
+"""Checks C++ workers: the process group, the sum and the data-parallel training of runtime/torch, compiled on this machine."""
 
 import json
 import pathlib

@@ -38,7 +38,7 @@ def check(rows, options):
 
 
 def seen_by(cluster, run, workers, gpus):
-    """Returns (what each worker saw, the UUIDs that the head lists for it) of a run that then succeeds."""
+    """Returns (devices that each worker saw, UUIDs that the head lists for it) of a run that then succeeds."""
     cluster.submit(run, "sees.py", workers=workers, gpus=gpus)
     sights = [cluster.fact(run, "result", rank) for rank in range(workers)]
     given = [cluster.assigned_uuids(run, rank) if gpus else [] for rank in range(workers)]
@@ -106,7 +106,7 @@ def left_by_batch_system(folder, uuids, options, seen):
 
 
 def divided(folder, gpu, options, seen):
-    """Agents offer such a GPU as one; CUDA gives a process that names it its first instance."""
+    """Checks a GPU with MIG: agents offer it as one, and CUDA gives a process that names it its first instance."""
     cluster = GpuCluster(folder, visible={"node-1": gpu.uuid})
     try:
         cluster.submit("mig", "sees.py")

@@ -1,4 +1,6 @@
-"""DDP, FSDP and FSDP2 beside one process that shards nothing: the same losses at every step, the same weights at the end."""
+"""Compares DDP, FSDP and FSDP2 with one process without sharding: the losses at every step and the final weights must be
+equal.
+"""
 
 import pathlib
 
@@ -6,7 +8,7 @@ from gpu_check.cluster import GpuCluster
 from gpu_check.rows import Skip, Wrong
 
 STEPS = 12
-CLOSE = 1e-9  # in float64: only the order of sums differs
+CLOSE = 1e-9  # in float64, where only the order of sums differs
 NAMES = {"ddp": "DDP", "fsdp": "FSDP", "fsdp2": "FSDP2"}
 EXPECTED = f"losses and weights as in one process, within {CLOSE:g}"
 _NO_CPU = "needs a GPU: torch's FullyShardedDataParallel does not train on the CPU"
@@ -26,7 +28,7 @@ def check(rows, options):
 
 
 def alone(rows, cluster, strategies, options):
-    """The rows of one worker. Returns (losses, weights) of the run without sharding, or None."""
+    """Makes the rows of one worker. Returns (losses, weights) of the run without sharding; None if it failed."""
     plain = None
     with rows.row("one process, not sharded", "the loss falls") as seen:
         cluster.submit("alone", "sharded.py", STEPS, "none", *strategies)
@@ -40,7 +42,7 @@ def alone(rows, cluster, strategies, options):
 
 
 def together(rows, cluster, strategies, gpus, plain, options):
-    """The rows of a worker for each GPU, of as many as a batch can be divided among."""
+    """Makes the rows of one worker for each GPU. The number of workers must divide a batch."""
     workers = max((size for size in (2, 3, 4, 6, 8) if size <= gpus), default=None)
     if workers is not None:
         cluster.submit("together", "sharded.py", STEPS, *strategies, workers=workers)
@@ -58,7 +60,7 @@ def compare_each(rows, cluster, run, workers, strategies, plain, options):
 
 
 def trained(cluster, run, strategy, device, backend):
-    """(losses, weights, facts) of that strategy, which must have trained on that device by that backend."""
+    """Returns (losses, weights, facts) of that strategy. Raises Wrong if it used another device or backend."""
     import torch
 
     facts = cluster.fact(run, strategy)
@@ -85,6 +87,6 @@ def compare(result, strategy, plain, seen):
 
 
 def on_halves(cluster, plain, options, seen):
-    """NCCL refuses two ranks on one GPU, so workers on fractions of one name Gloo."""
+    """Checks two workers on halves of one GPU. They use Gloo, since NCCL refuses two ranks on one GPU."""
     cluster.submit("halves", "sharded.py", STEPS, "ddp", workers=2, gpus=0.5, backend={"name": "gloo"})
     compare(trained(cluster, "halves", "ddp", options.device, "gloo"), "ddp", plain, seen)

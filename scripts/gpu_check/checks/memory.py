@@ -1,4 +1,4 @@
-"""A worker that holds GPU memory, itself and by a child, is killed: its memory must be free before the next attempt starts."""
+"""Kills a worker that holds GPU memory, by itself and by a child. Its memory must be free before the next attempt starts."""
 
 import os
 import pathlib
@@ -12,7 +12,7 @@ from gpu_check.cluster import GpuCluster
 from gpu_check.rows import Wrong
 
 _MIB, _GIB = 1 << 20, 1 << 30
-TOLERANCE = 64 * _MIB  # a driver may keep this much for itself; a CUDA context alone is several times that
+TOLERANCE = 64 * _MIB  # a driver may keep this much; a CUDA context alone takes several times that
 
 
 def check(rows, options):
@@ -55,7 +55,7 @@ def killed(cluster, seen):
 
 def metrics(cluster, seen):
     count = taken()
-    before = max(gpu.memory_used for gpu in nvml.gpus())  # the last heartbeat may be of the row before
+    before = max(gpu.memory_used for gpu in nvml.gpus())  # the last heartbeat may belong to the row before
     cluster.submit("held", "holds_memory.py", count)
     cluster.fact("held", "holding")
     during = wait_for("a heartbeat with the memory", lambda: higher(cluster, before + 2 * count), 30)

@@ -58,7 +58,7 @@ def heartbeat(cluster, listed, seen):
 
 
 def of_gpu(cluster, metric, index):
-    """The value of the metric for that GPU of the only node; None before its first heartbeat."""
+    """Returns the metric's value for that GPU of the only node; None before its first heartbeat."""
     for name, labels, value in cluster.metrics():
         if name == metric and labels.get("gpu") == str(index):
             return value

@@ -1,4 +1,6 @@
-"""First step and recovery of the same scripts under rtrain and under torchrun, a worker for each GPU, in alternating rounds."""
+"""Measures the first step and the recovery of the same scripts under rtrain and under torchrun, a worker for each GPU, in
+alternating rounds.
+"""
 
 import json
 import os
@@ -13,7 +15,7 @@ from gpu_check.cluster import JOBS, GpuCluster
 from gpu_check.rows import Wrong
 
 ROUNDS = 3
-MOST = 1.0  # x torchrun
+MOST = 1.0  # maximum, relative to torchrun
 MOST_OF_RECOVERY = 1.15  # on an H100 CUDA's start took 0.1 s less in torchrun's workers
 _JUDGED_NOT = "not judged on the CPU"
 
@@ -46,7 +48,7 @@ def judge(ours, theirs, options, seen, most=MOST):
 
 
 def recovery(cluster, number, workers, options):
-    """torchrun waits no time between starts, so neither does this run."""
+    """Starts the run without a backoff, as torchrun does not wait between starts either."""
     run = f"recovers-{number}"
     cluster.submit(run, "dies_once.py", workers=workers, failure={"max_failures": 1, "backoff": "1ms"})
     cluster.finished(run)

@@ -6,7 +6,7 @@ import pathlib
 from gpu_check.cluster import GpuCluster
 from gpu_check.rows import Skip, Wrong
 
-OVERLAP = 0.85  # in relation to the time without a side stream; computing takes as long as copying, so half would be perfect
+OVERLAP = 0.85  # relative to the time without a side stream; computing takes as long as copying, so 0.5 would be perfect
 
 
 def check(rows, options):

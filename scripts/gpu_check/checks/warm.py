@@ -11,7 +11,7 @@ from gpu_check.cluster import GpuCluster
 from gpu_check.rows import Skip, Wrong
 
 ROUNDS = 3
-MOST = 0.8  # x torchrun: what CUDA and NCCL take to begin is in both
+MOST = 0.8  # maximum, relative to torchrun; both include the start of CUDA and NCCL
 _READY, _NONE = "a template of warm workers is ready", "no template of warm workers: "
 _FORKED = "forked from a warm template"
 
@@ -22,7 +22,8 @@ def check(rows, options):
     how = f"at most {MOST:g} x torchrun, {f'median of {rounds}' if rounds > 1 else 'once'}"
     try:
         cluster.be_driver()
-        with rows.row("first step, 1 forked worker", how) as seen:  # first: no other template or standby is being made
+        # The first row, as no other template or standby is being made.
+        with rows.row("first step, 1 forked worker", how) as seen:
             first_step(cluster, rounds, options, seen)
         with rows.row("a forked worker's GPU", "it computes on the GPU that its agent gave it") as seen:
             own_gpu(cluster, options, seen)
@@ -37,13 +38,13 @@ def check(rows, options):
 
 
 def refusals(cluster):
-    """Why the node could make no template, each time."""
+    """Returns the reasons why the node could make no template."""
     lines = (cluster.folder / "node-1.log").read_text().splitlines()
     return [line.partition(_NONE)[2] for line in lines if _NONE in line]
 
 
 def templates(cluster):
-    """How many the node has made. Wrong, with its reason, when it could make none."""
+    """Returns the number of templates that the node has made. Raises Wrong, with the reason, if it could not make one."""
     if why := refusals(cluster):
         raise Wrong(why[0])
     return (cluster.folder / "node-1.log").read_text().count(_READY)
@@ -82,7 +83,9 @@ def compiled(cluster, options, seen):
 
 
 def first_step(cluster, rounds, options, seen):
-    """The jobs of these rounds have no variables of their own: theirs is another environment, with another template."""
+    """Measures the first step. The jobs of these rounds have no variables, so they have another environment and another
+    template.
+    """
     before = templates(cluster)
     first_steps(cluster, cluster.facts, sys.executable, 1, 1, gpus=1, prefix="plain-step")
     wait_for("a template", lambda: templates(cluster) > before, 120)
@@ -103,7 +106,9 @@ def recovery(cluster, rounds, options, seen):
 
 
 def looks_for_gpus(cluster, options, seen):
-    """A forked worker would have what the module found in its template, which sees no GPU."""
+    """Checks that a module which looks for GPUs at its import refuses a template, which sees no GPU: a forked worker would
+    keep that result.
+    """
     if options.on_cpu:
         raise Skip("needs a GPU: without its driver a module finds none anywhere")
     for module in ("counts_gpus", "requests_gpus"):
