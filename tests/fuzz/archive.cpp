@@ -1,4 +1,4 @@
-// A code archive that somebody sent: whatever it holds, nothing is made outside of its directory.
+// Fuzzes code archives of strangers: whatever an archive contains, nothing is written outside of its directory.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t block = 512, checksum_at = 148, checksum_bytes = 8, magic_at = 257;
 
-// Each block that looks like a header gets a right checksum, else no mutation would come behind that check.
+// Gives each block that looks like a header a valid checksum, since mutations would otherwise not pass that check.
 void mend_checksums(std::string& tar) {
     for (std::size_t at = 0; at + block <= tar.size(); at += block) {
         if (std::memcmp(&tar[at + magic_at], "ustar", 5) != 0) continue;

@@ -1,4 +1,4 @@
-// HTTP: a request or an answer in two pieces, cut anywhere, and the target of a request.
+// Fuzzes HTTP: a request or a response in two pieces, cut anywhere, and the target of a request.
 #include "daemon/net/http/http_parser.hpp"
 #include "daemon/net/http/target.hpp"
 #include "tests/fuzz/input.hpp"

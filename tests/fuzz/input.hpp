@@ -13,7 +13,7 @@ inline std::string_view text_of(const std::uint8_t* data, std::size_t size) {
     return {reinterpret_cast<const char*>(data), size};
 }
 
-// The first byte of the input, which chooses among several things to try; 0 when there is none.
+// Takes the first byte of the input, which chooses a variant; 0 if there is none.
 inline std::uint8_t take_choice(std::string_view& input) {
     if (input.empty()) return 0;
     const auto choice = static_cast<std::uint8_t>(input.front());

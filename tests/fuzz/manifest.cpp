@@ -10,7 +10,7 @@ using namespace rtrain;
 
 namespace {
 
-// Returns the manifest with its own hash corrected; else no mutation would pass that check.
+// Returns the manifest with a valid hash, since mutations would otherwise not pass that check.
 std::string signed_anew(std::string_view text) {
     auto value = parse_json(text);
     if (!value.is_object()) return std::string(text);

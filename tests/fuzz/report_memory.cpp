@@ -1,4 +1,4 @@
-// The shared report memory: workers write what they like into it, at any moment between two looks of the agent.
+// Fuzzes shared report memory: workers write anything into it, at any time between two reads of the agent.
 #include <sys/mman.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The answers of a server that claims to be S3.
+// Fuzzes the responses of a server that claims to be S3.
 #include <algorithm>
 
 #include "storage/uri/s3/xml.hpp"

@@ -1,4 +1,4 @@
-// A job spec as the head gets it: JSON of a stranger to the schema.
+// Fuzzes job specs as the head receives them: JSON that may not follow the schema.
 #include "storage/job_spec/job.hpp"
 #include "tests/fuzz/input.hpp"
 

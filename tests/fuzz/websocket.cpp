@@ -1,4 +1,4 @@
-// WebSocket frames as a peer sends them after the upgrade, read by Beast with the head's settings, and their texts.
+// Fuzzes WebSocket frames of a peer after the upgrade, which Beast reads with the head's settings, and their texts.
 #include <boost/beast/_experimental/test/stream.hpp>
 #include <boost/beast/core/buffers_to_string.hpp>
 #include <boost/beast/core/flat_buffer.hpp>

@@ -1,4 +1,4 @@
-// Messages of a worker, or of a stranger, over the agent's Unix socket; and the worker's side of it.
+// Fuzzes messages of a worker, or of a stranger, over the agent's Unix socket, and the worker's side of it.
 #include "base/base64.hpp"
 #include "runtime/worker/frames/frames.hpp"
 #include "tests/fuzz/input.hpp"

@@ -1,4 +1,4 @@
-// Job specs and queues as people write them, with --set and variables over them.
+// Fuzzes job specs and queues in YAML, with --set and variables.
 #include "storage/job_spec/fields/queues.hpp"
 #include "storage/job_spec/job.hpp"
 #include "tests/fuzz/input.hpp"

@@ -11,7 +11,7 @@ class Api:
         self.cluster = cluster
         self.token = cluster.json("token", "create", "--role", role, "--user", "someone")["token"]
         self.tls = ssl.create_default_context(cafile=cluster.folder / "head" / "ca.crt")
-        self.tls.check_hostname = False  # the certificate is rtrain-head's, at any address
+        self.tls.check_hostname = False  # the certificate's name is rtrain-head at any address
 
     def text(self, path):
         request = urllib.request.Request(

@@ -1,5 +1,6 @@
-"""Charts of a real head: its levels agree with a look at all reports, through a killed worker that repeats steps, a killed head, and a
-damaged history; and what nodes and ranks use is kept."""
+"""Tests charts of a real head: its levels agree with all reports, despite a killed worker that repeats steps, a killed head,
+and a damaged history. Also tests the stored usage of nodes and ranks.
+"""
 
 import os
 import pathlib
@@ -32,7 +33,7 @@ def reports_of(api, run):
 
 
 def agrees(chart, reports, key, first, last, most):
-    """Each point is what a look at all its reports says, and every report lies in a point."""
+    """Checks that each point agrees with all its reports, and that every report belongs to a point."""
     points, width = chart["points"], chart["reports_per_point"]
     assert 0 < len(points["position"]) <= most
     covered = set()
@@ -44,7 +45,7 @@ def agrees(chart, reports, key, first, last, most):
         stretch = reports[at - 1 : end - 1]
         covered.update(range(at, end))
         if at < first or end - 1 > last:
-            continue  # whole buckets at the edges
+            continue  # buckets may reach over the edges
         values = [one["metrics"][key] for one in stretch]
         assert (low, high) == (min(values), max(values)), (at, width)
         assert (attempt, step) == (stretch[0]["attempt"], stretch[0]["index"])
@@ -73,7 +74,7 @@ def test_charts_follow_the_reports_through_kills_and_repeated_steps(cluster, tmp
     api = Api(cluster)
     wait_for("the second attempt", lambda: (cluster.json("describe", "curves")["last_report"] or {}).get("attempt") == 2)
     assert api.get("/v1/runs/curves/metrics/history?key=loss")["last"] > 0
-    cluster.kill("head")  # in the middle of buckets, and of reports
+    cluster.kill("head")  # while buckets and reports are incomplete
     cluster.restart("head")
     cluster.wait_state("curves", "SUCCEEDED")
     reports = reports_of(api, "curves")
@@ -141,7 +142,7 @@ def test_usage_of_nodes_and_ranks_is_kept_over_a_restart(cluster, tmp_path):
     rank = wait_for("rates of the rank", lambda: "cpu_cores" in (keys := api.get(path)["keys"]) and keys, 60)
     assert "memory_bytes" in rank
     begin = int(time.time() * 1_000) - 600_000
-    # Without a window an answer is about the day until now, whose points lie elsewhere in each answer.
+    # Without a window, a response covers the day until now, so its points differ in each response.
     question = f"{path}?key=cpu_cores&from={begin}&to={begin + 3_600_000}"
     before = api.get(question)
     assert before["seconds_per_point"] % 16 == 0

@@ -1,5 +1,6 @@
-"""Debian's Prometheus scrapes a real head over TLS, with a token that opens nothing else, by the configuration that users are given.
-Every expression of every dashboard returns series from it, and every alert has a runbook. GPUs are stood in by tests/gpu/stand_in."""
+"""Tests that Debian's Prometheus scrapes a real head over TLS with the example configuration and a token for metrics only.
+Every expression of every dashboard returns series, and every alert has a runbook. tests/gpu/stand_in replaces GPUs.
+"""
 
 import contextlib
 import json
@@ -51,7 +52,7 @@ class Prometheus:
             return json.load(answer)["data"]
 
     def values(self, expression):
-        """The samples of an instant query, as (labels, number), without those that are not a number."""
+        """Returns the samples of an instant query as (labels, number), without NaN."""
         samples = [(one["metric"], float(one["value"][1])) for one in self.get("query", query=expression)["result"]]
         return [(labels, value) for labels, value in samples if not math.isnan(value)]
 
@@ -68,7 +69,7 @@ class Prometheus:
 
 
 def configured(cluster, token_file):
-    """configs/prometheus/prometheus.yml with what a user puts in, and a shorter pause."""
+    """Returns configs/prometheus/prometheus.yml with a user's values and a shorter interval."""
     configuration = yaml.safe_load((PROMETHEUS / "prometheus.yml").read_text())
     configuration["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
     configuration["rule_files"] = [str(PROMETHEUS / name) for name in configuration["rule_files"]]
@@ -80,7 +81,7 @@ def configured(cluster, token_file):
 
 
 def expressions():
-    """(dashboard, panel, expression) of every panel."""
+    """Yields (dashboard, panel, expression) of every panel."""
     for path in DASHBOARDS:
         for panel in json.loads(path.read_text())["panels"]:
             for target in panel.get("targets", []):
@@ -88,13 +89,13 @@ def expressions():
 
 
 def filled_in(expression, run_id):
-    """The query of a user who has chosen that run and all nodes."""
+    """Returns the query of a user who has chosen that run and all nodes."""
     return expression.replace("$run_id", run_id).replace("$node", ".+").replace("$__rate_interval", "15s")
 
 
 def status_of(cluster, token, path):
     context = ssl.create_default_context(cafile=cluster.folder / "head" / "ca.crt")
-    context.check_hostname = False  # the certificate is rtrain-head's, at any address
+    context.check_hostname = False  # the certificate's name is rtrain-head at any address
     request = urllib.request.Request(f"https://{cluster.head_address()}{path}", headers={"Authorization": f"Bearer {token}"})
     try:
         with urllib.request.urlopen(request, context=context, timeout=20) as answer:
@@ -105,7 +106,7 @@ def status_of(cluster, token, path):
 
 @pytest.fixture
 def driver(tmp_path, monkeypatch):
-    """The folder of a driver with two GPUs."""
+    """Makes a driver with two GPUs; returns its folder."""
     for name, value in stand_in.make(tmp_path / "driver", 2, ROOT).items():
         monkeypatch.setenv(name, value)
     return tmp_path / "driver"
@@ -133,7 +134,7 @@ def submit_monitored(cluster, folder):
 
 
 def submit_to_full_disk(cluster, folder, disk):
-    """A run whose checkpoints cannot be written any more."""
+    """Submits a run whose checkpoints can no longer be written."""
     run_id = cluster.json("submit", ranks_job(folder, "full", 100_000, 0.1, storage_path=str(disk)))["run_id"]
     wait_for("a checkpoint", lambda: cluster.json("checkpoints", "list", "full")["items"])
     with open(disk / "in-the-way", "wb", buffering=0) as file:
@@ -159,7 +160,8 @@ def test_prometheus_sees_a_cluster_over_tls_and_every_panel_shows_something(tmp_
         give_gpus_facts(driver, foreign.pid)
         run_id = submit_monitored(cluster, tmp_path)
         cluster.wait_state("monitored", "RUNNING")
-        wait_for("a scrape with a run", lambda: prometheus.values("rtrain_queue_wait_seconds_count"), 60)  # more come after it
+        # More runs follow after this scrape.
+        wait_for("a scrape with a run", lambda: prometheus.values("rtrain_queue_wait_seconds_count"), 60)
         cluster.rtrain("submit", write_job(tmp_path, "short", "true"), "-f")
         full = submit_to_full_disk(cluster, tmp_path, small.enter_context(small_disk(tmp_path / "small", "16m")))
         cluster.run("submit", write_job(tmp_path, "waits", "true", scaling={"resources_per_worker": {"GPU": 2}}))
@@ -177,7 +179,7 @@ def test_prometheus_sees_a_cluster_over_tls_and_every_panel_shows_something(tmp_
 
 
 def every_panel_shows_something(prometheus, run_ids):
-    """For one of the runs at least."""
+    """Checks that each panel shows a series for one of the runs at least."""
     left = set(expressions())
     assert len(left) > 60
 
@@ -203,7 +205,7 @@ def numbers_are_those_of_the_machine(prometheus, run_id):
     sent_bytes = 'rtrain_worker_network_transmit_bytes_total{rank="1"}'  # a scrape may lack it while the attempt begins
     wait_for("traffic of rank 1", lambda: any(number > 20 * STEP_BYTES for _, number in prometheus.values(sent_bytes)), 120)
     sent, received = (value(f'rtrain_worker_network_{way}_bytes_total{{rank="1"}}') for way in ("transmit", "receive"))
-    # Each step of this attempt sends STEP_BYTES; what the rank's library says to its agent is not TCP.
+    # Each step of this attempt sends STEP_BYTES. The rank's library uses no TCP for messages to its agent.
     steps = value(f'rtrain_run_step{{run_id="{run_id}"}}')
     assert sent < 1.1 * (steps + 3) * STEP_BYTES and abs(sent - received) < 0.2 * sent
     on_disk = subprocess.run(["stat", "-f", "-c", "%T", str(prometheus.log)], capture_output=True, text=True, check=True).stdout

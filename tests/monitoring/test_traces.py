@@ -1,5 +1,6 @@
-"""Decodes the traces that a real head sends about a run, by OpenTelemetry's own types: a tree of spans that agrees with the run's
-attempts; and a dead endpoint, which only a counter shows."""
+"""Decodes the traces of a run, which a real head sends, by OpenTelemetry's own types: a tree of spans that agrees with the
+run's attempts. An unreachable endpoint only increases a counter.
+"""
 
 import base64
 import contextlib
@@ -24,7 +25,7 @@ SECRET = "a-token-of-the-collector"
 
 
 class Collector:
-    """Takes what is sent to it; answers the first requests with `refusals`."""
+    """Receives spans; answers the first requests with `refusals`."""
 
     def __init__(self, refusals=()):
         self.bodies, self.headers, self.refusals = [], [], list(refusals)
@@ -55,7 +56,7 @@ class Collector:
         return [decoded(body) for body in list(self.bodies)]
 
     def spans(self):
-        """By id: a span that was sent twice is the same span."""
+        """Returns the spans by id, as a span may be sent twice."""
         return {
             span.span_id: span
             for request in self.requests()
@@ -73,7 +74,7 @@ class Collector:
 
 
 def decoded(body):
-    """Protobuf's JSON has bytes as base64, OTLP's has ids in hexadecimal: the one difference of the two."""
+    """Decodes a request. The two formats differ only in bytes: Protobuf's JSON has base64, OTLP has hexadecimal ids."""
     message = json.loads(body)
     for resource in message["resourceSpans"]:
         for scope in resource["scopeSpans"]:

@@ -33,7 +33,7 @@ def timed(action):
 
 
 def plain_copy(file):
-    """Returns the path of a copy that is on disk, as a committed checkpoint is."""
+    """Makes a copy that is on disk, as a committed checkpoint is."""
     target = FOLDER / "copy.pt"
     shutil.copyfile(file, target)
     with open(target, "rb") as copied:

@@ -1,4 +1,5 @@
-"""Reports as fast as it may. The first attempt makes a checkpoint on the way and dies behind it; the next goes on from there.
+"""Reports as fast as possible. The first attempt makes a checkpoint and dies some reports later. The next attempt resumes
+from it.
 
 usage: curves.py CHECKPOINT_AT DIES_AT END
 """

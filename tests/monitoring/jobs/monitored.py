@@ -1,4 +1,4 @@
-"""A run with something to see on every panel. Each rank holds memory of its GPU (tests/gpu/stand_in), computes, sends bytes to itself
+"""A run with data for every panel. Each rank holds memory of its GPU (tests/gpu/stand_in), computes, sends bytes to itself
 over TCP and writes files. Rank 1 fails once, after a checkpoint. Reports until it is stopped.
 
 usage: monitored.py FOLDER
@@ -18,7 +18,7 @@ folder = pathlib.Path(sys.argv[1])
 rank = train.get_context().get_world_rank()
 failed = folder / "failed"
 
-uuids = os.environ["CUDA_VISIBLE_DEVICES"].split(",")  # for all ranks on this node
+uuids = os.environ["CUDA_VISIBLE_DEVICES"].split(",")  # UUIDs of the GPUs of all ranks on this node
 gpu = pathlib.Path(os.environ["GPU_CHECK_STAND_IN"]) / uuids[train.get_context().get_local_rank()]
 gpu.mkdir(exist_ok=True)
 (gpu / str(os.getpid())).write_text(str(8 << 30))
@@ -40,7 +40,7 @@ def slowly(row):
     return row
 
 
-batches = data.range(4).map(slowly)  # that a rank waits for
+batches = data.range(4).map(slowly)  # makes a rank wait for data
 
 
 def checkpoint(step):
