@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 
 def train_loop(config: dict[str, Any]) -> None:
-    """Fits y = 3x + 1, and says how many ranks it was."""
+    """Fits y = 3x + 1 and reports the number of ranks."""
     torch.manual_seed(0)
     x = torch.linspace(-1, 1, 256).unsqueeze(1)
     loader = prepare_data_loader(DataLoader(TensorDataset(x, 3 * x + 1), batch_size=16, shuffle=True))

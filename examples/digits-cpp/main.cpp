@@ -29,7 +29,7 @@ struct Data {
     torch::Tensor train_images, train_labels, test_images, test_labels;
 };
 
-// Shuffled once with a fixed seed; the last images are kept for the test.
+// Loads the images, shuffled once with a fixed seed. The last ones are for the test.
 Data load(const std::string& path, torch::Device device) {
     const torch::Tensor rows = rtrain::ddp::read_csv(path);
     torch::Generator chance = at::detail::createCPUGenerator(0);
@@ -115,7 +115,7 @@ class Training {
         }
     }
 
-    // Every rank reports; rank 0 brings the files, in a directory that is taken over without a copy.
+    // Every rank reports. Rank 0 adds the files in a directory that is moved instead of copied.
     void report(double loss, bool epoch_ends) {
         json metrics = {{"epoch", epoch_}, {"step", step_}, {"loss", loss}};
         if (group_.rank() != 0) return worker_.report(metrics.dump());
@@ -136,7 +136,7 @@ class Training {
     std::optional<rtrain::ddp::DataParallel> parallel_;
     const std::int64_t epochs_ = setting("EPOCHS", 3), batch_ = setting("BATCH", 32),
                        checkpoint_steps_ = setting("CHECKPOINT_STEPS", 8);
-    std::int64_t epoch_ = 0, step_ = 0;  // the next step to make
+    std::int64_t epoch_ = 0, step_ = 0;  // the next step
 };
 
 void train(rtrain::Worker& worker, const std::string& path) {

@@ -13,12 +13,13 @@ nn::Conv2d conv(int from, int to, int kernel, int stride) {
 
 nn::GroupNorm norm(int channels) { return nn::GroupNorm(nn::GroupNormOptions(groups, channels)); }
 
-// Two 3x3 convolutions with a way around them (He et al., 2015, figure 5 left).
+// Two 3x3 convolutions with a shortcut around them (He et al., 2015, figure 5 left).
 struct BlockImpl : nn::Module {
     BlockImpl(int from, int to, int stride) {
         nn::GroupNorm last = norm(to);
         nn::init::zeros_(
-            last->weight);  // a block begins as the way around it: training starts calmly (Goyal et al., 2017)
+            // A block begins as its shortcut, which makes the start of training stable (Goyal et al., 2017)
+            last->weight);
         body = nn::Sequential(conv(from, to, 3, stride), norm(to), nn::ReLU(), conv(to, to, 3, 1), last);
         register_module("body", body);
         if (stride == 1 && from == to) return;

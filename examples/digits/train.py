@@ -1,4 +1,4 @@
-"""Handwritten digits with PyTorch DDP: data-parallel, a checkpoint each epoch, resumes where the last one ended.
+"""Handwritten digits with PyTorch DDP: data-parallel, one checkpoint per epoch. A restarted run resumes from the newest one.
 
 Runs under rtrain (`rtrain submit job.yaml`). EPOCHS (default 30) sets the length.
 """
@@ -20,7 +20,7 @@ TEST_IMAGES = 360
 
 
 def data(device: torch.device) -> tuple[TensorDataset, TensorDataset]:
-    """The 1,797 images that ship inside scikit-learn, shuffled once, the last ones kept for the test."""
+    """Returns the 1,797 images of scikit-learn, shuffled once. The last ones are for the test."""
     images, labels = load_digits(return_X_y=True)
     pixels = torch.tensor(images / 16, dtype=torch.float32).reshape(-1, 1, 8, 8)
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
@@ -52,7 +52,7 @@ def save(directory: str, model: nn.Module, optimizer: torch.optim.Optimizer, epo
 
 
 def resume(model: nn.Module, optimizer: torch.optim.Optimizer, device: torch.device) -> int:
-    """Loads the newest committed checkpoint on every rank; gives the first epoch to train."""
+    """Loads the newest committed checkpoint on every rank. Returns the first epoch to train."""
     checkpoint = rtrain.train.get_checkpoint()
     if checkpoint is None:
         return 0

@@ -1,4 +1,4 @@
-"""Between one and two workers, as many as there is room for; the optimizer sees the same 64 samples each step.
+"""Trains on one or two workers, as many as currently fit. Each optimizer step uses the same 64 samples.
 
 python train.py [--least 1] [--most 2] [--epochs 6] [--storage DIR]
 """
@@ -28,7 +28,7 @@ def resume(model: Any, optimizer: torch.optim.Optimizer) -> int:
 
 
 def train_loop(config: dict[str, Any]) -> None:
-    """`GlobalBatches` gives every rank its part of each batch of 64, in micro batches of at most 16."""
+    """Trains with `GlobalBatches`, which gives every rank its part of each batch of 64, in micro batches of at most 16."""
     torch.manual_seed(0)
     pixels, labels = load_digits(return_X_y=True)
     data = TensorDataset(torch.tensor(pixels / 16, dtype=torch.float32), torch.tensor(labels))

@@ -15,13 +15,13 @@ VOCABULARY = 256  # bytes
 
 @dataclass(frozen=True)
 class Config:
-    """The content of a file such as tiny.json: the model's size, and how it is trained."""
+    """The content of a file such as tiny.json: the model's size and the training parameters."""
 
     layers: int
     heads: int
     width: int
     context: int
-    batch: int  # sequences for each worker and step
+    batch: int  # sequences per worker and step
     learning_rate: float
 
     @classmethod
@@ -30,7 +30,7 @@ class Config:
 
 
 class Block(nn.Module):
-    """Attention to what came before, then a layer of its own for each token. FSDP2 shards each block by itself."""
+    """Causal attention, then a feed-forward layer per token. FSDP2 shards each block separately."""
 
     def __init__(self, config: Config) -> None:
         super().__init__()

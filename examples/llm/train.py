@@ -1,4 +1,5 @@
-"""Trains a GPT that is sharded over the workers (FSDP2), from Parquet files that are streamed; it survives the death of one.
+"""Trains a GPT that is sharded over the workers (FSDP2), from streamed Parquet files. The run survives the death of a
+worker.
 
 python train.py [--config tiny.json] [--workers 2] [--steps 60] [--save-every 20] [--fail-at STEP] [--name NAME] [--data DIR]
     [--storage DIR]
@@ -31,8 +32,9 @@ FILES, FILE_BYTES = 4, 512 << 10
 
 
 def write_data(folder: pathlib.Path, length: int) -> None:
-    """Parquet files of byte sequences: the source of Python's own library, which every machine has. The folder appears when all of
-    them are written."""
+    """Writes Parquet files of byte sequences from the source of Python's standard library. The folder appears once all files
+    are written.
+    """
     aside = folder.with_name(f".{folder.name}.{os.getpid()}")
     aside.mkdir(parents=True, exist_ok=True)
     source = sorted(pathlib.Path(sysconfig.get_path("stdlib")).glob("*.py"))
@@ -45,14 +47,14 @@ def write_data(folder: pathlib.Path, length: int) -> None:
 
 
 def resume(model: Any, optimizer: torch.optim.Optimizer) -> tuple[int, dict[str, Any] | None]:
-    """Takes up the newest checkpoint; gives the steps that it had, and where it was in the data."""
+    """Loads the newest checkpoint. Returns its number of steps and its position in the data."""
     checkpoint = rtrain.train.get_checkpoint()
     if checkpoint is None:
         return 0, None
     with checkpoint.as_directory() as folder:
         weights, moments = get_state_dict(model, optimizer)
         state: dict[str, Any] = {"model": weights, "optimizer": moments}
-        load_shards(state, checkpoint_id=folder)  # each rank reads its shards, also when there are more or fewer ranks now
+        load_shards(state, checkpoint_id=folder)  # each rank reads its shards, even if the number of ranks has changed
         set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
         progress = json.loads((pathlib.Path(folder) / "progress.json").read_text())
     print(f"goes on after step {progress['step']}", flush=True)
@@ -60,7 +62,7 @@ def resume(model: Any, optimizer: torch.optim.Optimizer) -> tuple[int, dict[str,
 
 
 def save(model: Any, optimizer: torch.optim.Optimizer, metrics: dict[str, Any], position: dict[str, Any]) -> None:
-    """Each rank writes its own shards; the files of all ranks are one checkpoint."""
+    """Saves a checkpoint. Each rank writes its own shards; the files of all ranks form one checkpoint."""
     weights, moments = get_state_dict(model, optimizer)
     with rtrain.train.checkpoint_dir() as folder:
         save_shards({"model": weights, "optimizer": moments}, checkpoint_id=folder)

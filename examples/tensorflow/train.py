@@ -13,7 +13,7 @@ import tensorflow as tf
 from sklearn.datasets import load_digits
 
 EPOCHS = int(os.environ.get("EPOCHS", "5"))
-BATCH, RATE = 64, 0.1  # the batch of all workers together
+BATCH, RATE = 64, 0.1  # the global batch size, and the learning rate
 
 
 class Network(tf.Module):
@@ -35,7 +35,7 @@ class Network(tf.Module):
 
 
 def main() -> None:
-    strategy = tf.distribute.MultiWorkerMirroredStrategy()  # before anything else of TensorFlow: it reads TF_CONFIG
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()  # reads TF_CONFIG, so it must be the first call of TensorFlow
     pixels, labels = load_digits(return_X_y=True)
     data = tf.data.Dataset.from_tensor_slices((np.asarray(pixels / 16, "float32"), np.asarray(labels)))
     data = strategy.experimental_distribute_dataset(data.shuffle(2000, seed=0).batch(BATCH, drop_remainder=True))

@@ -1,7 +1,7 @@
 """A small text classifier of Hugging Face Transformers on two workers; resumes from the last save.
 
-The model is built from a configuration and the sentences are made up, so nothing is downloaded: does a sentence of twelve
-words hold more words of the first half of the vocabulary, or of the second?
+Nothing is downloaded: the model is built from a configuration and the sentences are random. The class of a sentence of
+twelve words says whether most of them are in the first or the second half of the vocabulary.
 
 python train.py [--workers 2] [--epochs 4] [--storage DIR]
 """

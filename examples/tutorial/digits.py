@@ -1,4 +1,4 @@
-"""Shared by the three parts of the tutorial: the images, and a ResNet-18 for them."""
+"""The images, and a ResNet-18 for them, for the three parts of the tutorial."""
 
 import torch
 from sklearn.datasets import load_digits
@@ -8,7 +8,7 @@ TEST_IMAGES = 360
 
 
 def images() -> tuple[torch.Tensor, torch.Tensor]:
-    """The digits of scikit-learn as images of 1 x 8 x 8 in [0, 1], shuffled once; the last 360 are for the test."""
+    """Returns the digits of scikit-learn as images of 1 x 8 x 8 in [0, 1], shuffled once. The last 360 are for the test."""
     pixels, labels = load_digits(return_X_y=True)
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
     pixels = torch.tensor(pixels / 16, dtype=torch.float32).reshape(-1, 1, 8, 8)[order]
@@ -16,7 +16,7 @@ def images() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 class Block(nn.Module):
-    """Two convolutions beside a shortcut."""
+    """Two convolutions with a shortcut around them."""
 
     def __init__(self, inside: int, outside: int, stride: int) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class Block(nn.Module):
 
 
 def resnet18(width: int = 64, classes: int = 10) -> nn.Module:
-    """ResNet-18 for small grey images: four stages of two blocks, a first convolution that keeps the size."""
+    """Returns a ResNet-18 for small grey images: four stages of two blocks, and a first convolution that keeps the size."""
     stages = [Block(width, width, 1), Block(width, width, 1)]
     for stage in (2, 4, 8):
         stages += [Block(width * stage // 2, width * stage, 2), Block(width * stage, width * stage, 1)]
@@ -42,7 +42,7 @@ def resnet18(width: int = 64, classes: int = 10) -> nn.Module:
 
 
 def accuracy(model: nn.Module, pixels: torch.Tensor, labels: torch.Tensor) -> float:
-    """The share of `pixels` that the model names right."""
+    """Returns the share of `pixels` that the model classifies correctly."""
     model.eval()
     with torch.no_grad():
         right = float((model(pixels).argmax(1) == labels).float().mean())

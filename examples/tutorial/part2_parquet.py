@@ -24,7 +24,7 @@ ROWS_PER_FILE = 400
 
 
 def write_files(folder: pathlib.Path) -> None:
-    """The training images as Parquet: a row is 64 pixels and a label."""
+    """Writes the training images as Parquet. A row is 64 pixels and a label."""
     folder.mkdir(parents=True, exist_ok=True)
     pixels, labels = images()
     for number, start in enumerate(range(0, len(labels) - TEST_IMAGES, ROWS_PER_FILE)):
@@ -37,7 +37,9 @@ Batches = Callable[[int], Iterable[Any]]  # returns the batches of an epoch
 
 
 class ParquetImages(Dataset[tuple[torch.Tensor, int]]):
-    """The rows of all files of a folder. Only the folder's name travels to the workers; each reads when it first needs a row."""
+    """The rows of all files of a folder. Only the folder's name is pickled; each worker reads the files at its first access
+    to a row.
+    """
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.folder = str(folder)
@@ -59,7 +61,7 @@ class ParquetImages(Dataset[tuple[torch.Tensor, int]]):
 
 
 def of_data(shard: rtrain.data.DataIterator) -> Batches:
-    """Epochs of what rtrain.data gives this rank: it shuffles by itself, and only the rows at hand are in memory."""
+    """Returns epochs of this rank's rows from rtrain.data, which shuffles them and keeps only a few in memory."""
 
     def batches(epoch: int) -> Iterator[Any]:
         for batch in shard.iter_torch_batches(batch_size=32):
@@ -69,7 +71,7 @@ def of_data(shard: rtrain.data.DataIterator) -> Batches:
 
 
 def of_dataset(shard: Dataset[Any]) -> Batches:
-    """Epochs of this rank's part of the torch Dataset; the loader does not divide it again."""
+    """Returns epochs of this rank's part of the torch Dataset. The loader does not divide it again."""
     loader = prepare_data_loader(DataLoader(shard, batch_size=32, shuffle=True))
 
     def batches(epoch: int) -> Iterable[Any]:
@@ -80,7 +82,7 @@ def of_dataset(shard: Dataset[Any]) -> Batches:
 
 
 def train_loop(config: dict[str, Any]) -> None:
-    """`get_dataset_shard` gives this rank's rows, whatever the dataset is."""
+    """Trains on this rank's rows, which `get_dataset_shard` returns for both kinds of dataset."""
     torch.manual_seed(0)
     shard = rtrain.train.get_dataset_shard("train")
     batches = of_data(shard) if config["reader"] == "data" else of_dataset(shard)

@@ -1,4 +1,4 @@
-"""Part 3: a worker dies, the run goes on; then the run is taken up again by hand, and its model answers in an actor.
+"""Part 3: a worker dies and the run continues. Then the run is extended by hand, and an actor uses its model.
 
 python part3_recovery.py [--workers 2] [--epochs 3] [--width 64] [--storage DIR]
 """
@@ -20,7 +20,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 
 def resume(model: Any, optimizer: torch.optim.Optimizer) -> int:
-    """Takes up the newest checkpoint on every rank; gives the first epoch to train."""
+    """Loads the newest checkpoint on every rank. Returns the first epoch to train."""
     checkpoint = rtrain.train.get_checkpoint()
     if checkpoint is None:
         return 0

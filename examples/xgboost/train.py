@@ -1,7 +1,7 @@
-"""Handwritten digits with XGBoost on two workers: each has half of the rows, the trees are the same on both.
+"""Handwritten digits with XGBoost on two workers: each has half of the rows, and both build the same trees.
 
 Runs under `rtrain submit job.yaml` with `backend: {name: xgboost}`, which sets the tracker's address in every worker. Rank 0
-starts the tracker there. A checkpoint every five rounds; resumes from the newest.
+starts the tracker there. Makes a checkpoint every five rounds; resumes from the newest.
 """
 
 import os
@@ -20,7 +20,7 @@ TEST_ROWS = 360
 
 
 class Report(TrainingCallback):
-    """A report each round, with the model every `EVERY` rounds from rank 0."""
+    """Reports each round, with rank 0's model every `EVERY` rounds."""
 
     def __init__(self, rank: int) -> None:
         self.rank = rank
@@ -38,7 +38,7 @@ class Report(TrainingCallback):
 
 
 def resumed() -> tuple[xgboost.Booster | None, int]:
-    """The trees so far, and how many rounds they are."""
+    """Returns the trees of the newest checkpoint, and their number of rounds."""
     checkpoint = rtrain.train.get_checkpoint()
     if checkpoint is None:
         return None, 0

@@ -1,4 +1,4 @@
-"""Other people's tools, imported only when they are named: `rtrain.integrations.mlflow`, `rtrain.integrations.wandb`."""
+"""Integrations of other tools, imported only when they are used: `rtrain.integrations.mlflow`, `rtrain.integrations.wandb`."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def rank() -> int:
 
 
 def current_run(name: str | None = None) -> TrackedRun:
-    """Returns this process's run; outside of one, a run of its own that is never resumed."""
+    """Returns this process's run. Outside of a run, returns a new one that is never resumed."""
     session = _session.active()
     if session is None:
         return TrackedRun(name or "rtrain", "", 1, 0, None)
@@ -27,7 +27,7 @@ def current_run(name: str | None = None) -> TrackedRun:
 
 
 class HighWater:
-    """The largest step written so far, in a small file beside the tracker's own; kept over restarts of the worker."""
+    """The largest step written so far. A small file beside the tracker's own keeps it over restarts of the worker."""
 
     def __init__(self, file: pathlib.Path | None) -> None:
         self._file = file
@@ -36,7 +36,7 @@ class HighWater:
             self.step = int(json.loads(file.read_text()).get("step", -1))
 
     def passes(self, step: int) -> bool:
-        """Whether `step` is new; then it is remembered."""
+        """Returns true if `step` is new, and stores it then."""
         if step <= self.step:
             return False
         self.step = step
@@ -47,13 +47,13 @@ class HighWater:
 
 
 def plain(config: Mapping[str, Any] | None) -> dict[str, Any]:
-    """A loop's config as a tracker's parameters: what is not a plain value by its text."""
+    """Returns a loop's config as a tracker's parameters. Other than plain values become text."""
     simple = (str, int, float, bool, type(None))
     return {str(key): value if isinstance(value, simple) else repr(value) for key, value in (config or {}).items()}
 
 
 class Nothing:
-    """Stands for a tracker on the ranks that do not write: every attribute is a call that does nothing."""
+    """Replaces a tracker on ranks that do not write. Every attribute is a function that does nothing."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

@@ -19,8 +19,10 @@ _TAG = "rtrain.run_id"
 
 
 class MLflowTracker:
-    """Logs reports through MLflow's client. The server is MLFLOW_TRACKING_URI's, else `<run directory>/mlruns`; the
-    experiment is MLFLOW_EXPERIMENT_NAME's, else it has the run's name."""
+    """Logs reports through MLflow's client. The server is that of MLFLOW_TRACKING_URI, else `<run directory>/mlruns`. The
+    experiment is MLFLOW_EXPERIMENT_NAME, else the run's name. 63s ValueError when the experiment does not exist and may not
+    be made. => Raises ValueError if the experiment does not exist and may not be created.
+    """
 
     def __init__(self, run: TrackedRun) -> None:
         import mlflow
@@ -91,7 +93,7 @@ def setup_mlflow(
 
 
 class _Module:
-    """The mlflow module; metrics at steps that were written before this attempt are left out."""
+    """The mlflow module, which drops metrics at steps that were written before this attempt."""
 
     def __init__(self, module: Any, last_step: int) -> None:
         self._module = module
@@ -114,7 +116,7 @@ def _tracking_uri(given: str | None, run: TrackedRun) -> str | None:
         return given or os.environ["MLFLOW_TRACKING_URI"]
     if run.folder is None:
         return None  # MLflow's own default
-    os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # a directory is what a run on a shared file system has
+    os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # runs on a shared file system store into a directory
     return (run.folder / "mlruns").as_uri()
 
 
@@ -128,7 +130,7 @@ def _experiment(client: Any, name: str, *, create: bool, location: str | None = 
 
 
 def _one_run(client: Any, experiment_id: str, run: TrackedRun, tags: dict[str, str]) -> str:
-    """The MLflow run of this run: the one with its tag, else a new one."""
+    """Returns the MLflow run with this run's tag; creates one if there is none."""
     if run.run_id:
         runs = client.search_runs([experiment_id], f"tags.`{_TAG}` = '{run.run_id}'", max_results=1)
         if runs:

@@ -1,7 +1,7 @@
-"""Weights & Biases: one W&B run for all attempts of a run, since its id is the run's.
+"""Weights & Biases: all attempts of a run log to one W&B run, which has the run's id.
 
-`tracking: {wandb: true}` logs every report. `setup_wandb` gives a W&B run to a loop that logs on its own. In offline mode
-(WANDB_MODE=offline) each attempt writes a directory of its own with the same id, and `wandb sync` makes one run of them.
+`tracking: {wandb: true}` logs every report. `setup_wandb` returns a W&B run for loops with their own logging. In offline
+mode (WANDB_MODE=offline) each attempt writes a directory with the same id, and `wandb sync` merges them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ __all__ = ["WandbTracker", "setup_wandb"]
 
 
 class WandbTracker:
-    """Logs reports to one W&B run. Its project is WANDB_PROJECT's, else "rtrain"."""
+    """Logs reports to one W&B run. Its project is that of WANDB_PROJECT, else "rtrain". 43s ValueError when both a key and a
+    file of it are given. => Raises ValueError if both a key and a key file are given.
+    """
 
     def __init__(self, run: TrackedRun) -> None:
         self._run, self._written = _open(run, {})
@@ -61,7 +63,7 @@ def setup_wandb(
 
 
 class _Run:
-    """A W&B run; values at steps that were written before are left out."""
+    """A W&B run that drops values at steps that were written before."""
 
     def __init__(self, run: Any, written: HighWater) -> None:
         self._run = run
