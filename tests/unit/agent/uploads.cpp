@@ -108,7 +108,7 @@ TEST_CASE("a wished name is claimed before the first byte, and every node checks
     listing.name = "best";
     listing.number = 1;
     CHECK(list_staged(story.context, story.listing()).exact);       // no name is requested
-    const StagedListed away = list_staged(story.context, listing);  // run.json cannot be read
+    const StagedListed away = list_staged(story.context, listing);  // the storage cannot read run.json
     CHECK((away.why.empty() && away.files.size() == 1 && !away.exact));
     REQUIRE(*storage::create_run(*story.context.store, {.name = "digits"}));
     auto order = story.order();
@@ -504,7 +504,7 @@ TEST_CASE("files in the run's directory stay where they are, with what a slow ra
     const auto newest = storage::newest_sound(*story.context.store, "digits");
     REQUIRE((newest && newest->manifest));
     CHECK(newest->manifest->directory == "placed");
-    std::ofstream(story.given + "/late.pt") << "LATE";  // a rank that writes later damages the checkpoint
+    std::ofstream(story.given + "/late.pt") << "LATE";  // a late write, which damages the checkpoint
     const auto sound = storage::newest_sound(*story.context.store, "digits");
     CHECK_FALSE(sound->manifest);
     REQUIRE(sound->damaged.size() == 1);
