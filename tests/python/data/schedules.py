@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from rtrain.data._dealing._lanes import Dealing
+
 SIZES = (1, 2, 4, 8)
 EPOCHS = 2
 
@@ -122,7 +124,47 @@ def _until_killed(
                 return given, saved, state
             if len(given) % saves == 0:
                 states = group.states()
-                assert states.count(states[0]) == len(states)  # the states of all ranks are equal
+                assert states == states[:1] * len(states)  # the states of all ranks are equal
                 state, saved = states[0], len(given)
         epoch += 1
     return given, None, state
+
+
+def same(schedule: Schedule, expected: list[Any], disturbed: list[Any], case: Any) -> None:
+    """The full batches of an epoch are equal, and fewer rows than there are ranks are left out of its last batch."""
+    for epoch in range(EPOCHS):
+        wanted, given = ([batch for at, batch in one if at == epoch] for one in (expected, disturbed))
+        full = [batch for batch in wanted if len(batch) == schedule.batch]
+        assert given[: len(full)] == full, (case, schedule)
+        end, given_end = ([row for batch in batches[len(full) :] for row in batch] for batches in (wanted, given))
+        assert len(end) - max(SIZES) < len(given_end) <= len(end) and set(given_end) <= set(end), (case, schedule)
+
+
+# -- faults that tests plant ------------------------------------------------------------------------------------------
+def one_more(self: Any, given: int, stream: int) -> int:
+    return (given + self.count - stream) // self.count
+
+
+def made_ahead(blocks: Any, progress: Any, batch_of: Any, ahead: int, finish: Any = None) -> Iterator[Any]:
+    """Counts a batch when it is made, not when the loop is given it."""
+    waiting = []
+    for block in blocks:
+        progress.consumed += block.rows
+        waiting.append(block)
+        if len(waiting) > ahead:
+            yield batch_of(waiting.pop(0))
+    for block in waiting:
+        yield batch_of(block)
+    progress.ended = True
+
+
+def of_no_epoch(self: Any, own: int | None, salt: int) -> Any:
+    import numpy as np
+
+    return np.random.default_rng([self.seed if own is None else own, salt])
+
+
+def gives_one_more(self: Any, stream: int, rows: int, cuts: Any, give: Any = Dealing._give) -> None:
+    give(self, stream, rows, cuts)
+    if self.lanes[stream].given > 1:
+        self.lanes[stream].given -= 1

@@ -139,7 +139,7 @@ def test_a_state_in_mid_epoch_travels_to_another_number_of_ranks():
         one.load_state_dict(state)
     rest = zip(*(one.iter_batches(batch_size=4) for one in later), strict=True)
     left = [sum((part["input_ids"].tolist() for part in of_ranks), []) for of_ranks in rest]
-    assert len(left) > 50 and left == expected[30:]
+    assert len(left) > 50 and left[:-1] == expected[30:-1]  # the last batch leaves out what ranks cannot share
 
 
 @pytest.mark.parametrize("options", [{}, {"split_documents": False}], ids=["split", "whole"])

@@ -18,6 +18,7 @@ import rtrain.data as data
 import schedules
 from rtrain.data import _batches
 from rtrain.data._dealing import _progress
+from rtrain.data._dealing._lanes import Dealing
 from rtrain.data._dealing._progress import Given
 from rtrain.data._dealing._streams import Streams
 from rtrain.data._in_streams import _packed
@@ -81,18 +82,6 @@ def written(batch):
     return [tuple(map(tuple, row)) for row in columns]
 
 
-def same(schedule, expected, disturbed, seed):
-    """Checks that the full batches of an epoch are equal, and that its last batch lacks fewer rows than there are
-    ranks.
-    """
-    for epoch in range(schedules.EPOCHS):
-        wanted, given = ([batch for at, batch in one if at == epoch] for one in (expected, disturbed))
-        full = [batch for batch in wanted if len(batch) == schedule.batch]
-        assert given[: len(full)] == full, (seed, schedule)
-        end, given_end = ([row for batch in batches[len(full) :] for row in batch] for batches in (wanted, given))
-        assert len(end) - 8 < len(given_end) <= len(end) and set(given_end) <= set(end), (seed, schedule)
-
-
 def check(seed, ahead=(0, 2)):
     numbers = random.Random(f"packed {seed}")
     schedule = schedules.drawn(numbers, streams=numbers.choice([1, 2, 4, 8]))
@@ -104,7 +93,7 @@ def check(seed, ahead=(0, 2)):
     quiet = schedules.Schedule(schedule.streams, schedule.batch, 1, (schedules.Attempt(1, None),))
     expected = schedules.history(quiet, ranks)
     disturbed = schedules.history(schedule, ranks)
-    same(schedule, expected, disturbed, seed)
+    schedules.same(schedule, expected, disturbed, seed)
     return expected
 
 
@@ -232,7 +221,7 @@ def simulate(seed):
 
     quiet = schedules.Schedule(schedule.streams, schedule.batch, 1, (schedules.Attempt(1, None),))
     expected = schedules.history(quiet, ranks)
-    same(schedule, expected, schedules.history(schedule, ranks), seed)
+    schedules.same(schedule, expected, schedules.history(schedule, ranks), seed)
     for epoch in range(schedules.EPOCHS):
         given = collections.Counter(row for at, batch in expected if at == epoch for row in batch)
         every = collections.Counter(row for stream in range(schedule.streams) for row, _ in case.packed(epoch, stream, (0, 0)))
@@ -245,30 +234,13 @@ def test_ten_thousand_simulated_schedules_change_no_batch():
 
 
 # -- planted faults ---------------------------------------------------------------------------------------------------
-def one_more(self, given, stream):
-    return (given + self.count - stream) // self.count
-
-
-def made_ahead(blocks, progress, batch_of, ahead, finish=None):
-    """Counts a batch when it is made, not when the loop gets it."""
-    waiting = []
-    for block in blocks:
-        progress.consumed += block.rows
-        waiting.append(block)
-        if len(waiting) > ahead:
-            yield batch_of(waiting.pop(0))
-    for block in waiting:
-        yield batch_of(block)
-    progress.ended = True
-
-
 def one_row_more(self, row, lengths, at=Mixing.at):
     return at(self, row + (row > 0), lengths)
 
 
 FAULTS = {
-    "an off-by-one in a stream's share": (Streams, "of_stream", one_more),
-    "a state taken after prefetch": (_batches, "counted", made_ahead),
+    "an off-by-one in a stream's share": (Dealing, "_give", schedules.gives_one_more),
+    "a state taken after prefetch": (_batches, "counted", schedules.made_ahead),
 }
 
 
@@ -280,7 +252,9 @@ def test_a_planted_fault_is_found(fault, monkeypatch):
             check(seed, ahead=(2,))
 
 
-@pytest.mark.parametrize("fault", [(Mixing, "at", one_row_more), (Streams, "of_stream", one_more)], ids=["place", "share"])
+@pytest.mark.parametrize(
+    "fault", [(Mixing, "at", one_row_more), (Streams, "of_stream", schedules.one_more)], ids=["place", "share"]
+)
 def test_a_planted_fault_of_the_arithmetic_is_found(fault, monkeypatch):
     monkeypatch.setattr(*fault)
     with pytest.raises((AssertionError, RuntimeError, ValueError, IndexError)):

@@ -27,7 +27,7 @@ def loop():
                 state = shard.state_dict()
         epochs.append(rows)
     shard = train.get_dataset_shard("train", state_dict=state)
-    rest = [row["id"] for row in shard]
+    rest = [row for batch in shard.iter_torch_batches(batch_size=16) for row in batch["id"].tolist()]
     with open(f"rank-{train.get_context().get_world_rank()}.json", "w") as file:
         json.dump([epochs, rest], file)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,13 +17,15 @@ from rtrain.data._block import Block, check_format
 from rtrain.data._grouped import Summary, summaries
 from rtrain.data._iterator import Epochs
 from rtrain.data._parts import SaveMode
-from rtrain.data._plan import Node, Order, Read, leading, rows_of
+from rtrain.data._plan import UNKNOWN, Mapped, Node, Order, Piece, Read, Run, part_of, rows_of
 from rtrain.data._share import Share
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from rtrain._argument_types import WriterArguments
+
+_LOOK_ROWS = 64  # of a look at the first rows
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ class Reading:
     def _first(self, rows: int) -> Block:
         """Returns the first `rows` rows."""
         taken: list[Block] = []
-        for block in leading(self._node, Order(Share(self._node).seed)) if rows > 0 else ():
+        for block in _first_blocks(self._node, Order(Share(self._node).seed)) if rows > 0 else ():
             taken.append(block.slice(0, rows))
             rows -= taken[-1].rows
             if rows <= 0:
@@ -140,7 +143,7 @@ class Reading:
         return None if block is None else block.names
 
     def _first_block(self) -> Block | None:
-        return next(leading(self._node, Order()), None)
+        return next(_first_blocks(self._node, Order()), None)
 
     def num_blocks(self) -> int:
         """Returns how many pieces the rows are read in."""
@@ -283,6 +286,37 @@ def _files_of(node: Node) -> set[str]:
     files = getattr(getattr(node, "source", None), "files", None)
     own_files = set(files.paths) if files is not None else set()
     return own_files.union(*(_files_of(child) for child in node.children))
+
+
+def _first_blocks(node: Node, order: Order) -> Iterator[Block]:
+    """Yields the rows from the first one on, for a look at a few: a function is given at most 64 rows before the first are there.
+
+    The blocks grow, so a look that goes on takes no more time than an iteration.
+    """
+    return (block for _, blocks in _first_pieces(node, order, 1) for block in blocks if block.rows)
+
+
+def _first_pieces(node: Node, order: Order, unit: int) -> Iterator[tuple[Piece, Iterator[Block]]]:
+    """Yields the pieces, each with blocks of its rows. unit: what blocks have a multiple of, as batches of functions do."""
+    if isinstance(node, Mapped):
+        for op in node.ops:
+            unit = math.lcm(unit, op.each or 1) if math.lcm(unit, op.each or 1) <= _LOOK_ROWS else unit
+        for piece, blocks in _first_pieces(node.child, order, unit):
+            yield Piece(piece, UNKNOWN, piece.group), node.in_parts(blocks, piece, order)
+        return
+    run = node.start(order)
+    for piece in run.pieces():
+        yield piece, _growing(run, piece, _LOOK_ROWS // unit * unit, whole=isinstance(node, Read))
+
+
+def _growing(run: Run, piece: Piece, rows: int, *, whole: bool) -> Iterator[Block]:
+    """Yields a piece in blocks of `rows`, then twice as many each time. whole: the piece is read once, as no function makes it."""
+    block = run.read(piece) if whole else None
+    start = 0
+    while start < piece.rows:
+        stop = min(start + rows, piece.rows)
+        yield part_of(run, piece, start, stop) if block is None else block.slice(start, stop)
+        start, rows = stop, 2 * rows
 
 
 public_in("rtrain.data", Schema)

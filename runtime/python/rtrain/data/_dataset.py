@@ -16,6 +16,7 @@ from rtrain._lazy import public_in
 from rtrain.data import _block, _grouped
 from rtrain.data._block import Block
 from rtrain.data._consume import Schema
+from rtrain.data._dealing._board import Beside
 from rtrain.data._in_streams._packed import packed
 from rtrain.data._iterator import Epochs
 from rtrain.data._joins import Computed, Slice, Union, Zip
@@ -239,7 +240,8 @@ class Dataset(Operations):
             raise ValueError(f"streaming_split: n is {n!r}; it is a whole number from 1 on")
         check_named("streaming_split", locality_hints=locality_hints)
         seed = seed_for(self._node.says())
-        return [DataIterator(Share(self._node, rank, n, equal=equal, seed=seed)) for rank in range(n)]
+        board = Beside()
+        return [DataIterator(Share(self._node, rank, n, equal=equal, seed=seed, board=board)) for rank in range(n)]
 
     # -- in a run -----------------------------------------------------------------------------------------------------
     def rtrain_shard(self, rank: int, count: int) -> DataIterator:

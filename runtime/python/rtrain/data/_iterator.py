@@ -9,7 +9,7 @@ from typing import Any
 from rtrain._waits import measured
 from rtrain.data import _batches
 from rtrain.data._block import Block, check_format
-from rtrain.data._dealing._progress import Progress
+from rtrain.data._dealing._progress import OfLanes, Progress
 from rtrain.data._share import Share, agreed
 
 _AUTO_ROWS = 256
@@ -206,6 +206,7 @@ class Epochs:
                 share, batch_of, size, prefetch_batches, drop_last, local_shuffle_buffer_size, local_shuffle_seed, None
             )
 
+        self._share.publish_to_loader_processes()
         return _torch.Batches(self._share, begin)
 
     def to_tf(self, *_args: Any, **_kwargs: Any) -> Any:
@@ -242,7 +243,8 @@ class Epochs:
         progress, rows = share.begin(size, buffer or 0, seed)
         begun = time.monotonic()
         yield from _batches.counted(rows.batches(size, drop_last=drop_last), progress, batch_of, ahead, finish)
-        self._told = f"epoch {progress.epoch}: {progress.consumed} rows in {time.monotonic() - begun:.2f} s"
+        left_out = f", {progress.left_out} left out at its end" if isinstance(progress, OfLanes) and progress.left_out else ""
+        self._told = f"epoch {progress.epoch}: {progress.consumed} rows in {time.monotonic() - begun:.2f} s{left_out}"
 
     # -- where it is ------------------------------------------------------------------------------------------------
     def state_dict(self) -> dict[str, Any]:

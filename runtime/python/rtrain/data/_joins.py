@@ -168,12 +168,19 @@ class Union(Node):
     def __init__(self, children: Sequence[Node]) -> None:
         self.children = tuple(children)
         self._columns: _Columns | None = None
+        self._whole: Union | None = None
+
+    def over(self, children: Sequence[Node]) -> Union:
+        """Returns a union of parts of the children, with the same columns."""
+        union = Union(children)
+        union._whole = self
+        return union
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_columns": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update({"_columns": None, **state})
+        self.__dict__.update({"_columns": None, "_whole": None, **state})
 
     def start(self, order: Order) -> Run:
         return _UnionRun(self, [child.start(order.whole()) for child in self.children])
@@ -197,6 +204,8 @@ class Union(Node):
 
     def fitted(self, block: Block) -> Block:
         """Returns a child's block with the columns of all. They are those of each child's first rows."""
+        if self._whole is not None:
+            return self._whole.fitted(block)
         if self._columns is None:
             self._columns = _columns_of(self.children)
         complete, types = self._columns.without_nulls, self._columns.types
@@ -380,6 +389,10 @@ class Computed(Node):
     @property
     def steady(self) -> bool:
         return True
+
+    @property
+    def positioned(self) -> bool:
+        return True  # once it is computed, which each process does
 
     @property
     def assumes(self) -> bool:

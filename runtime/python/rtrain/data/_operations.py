@@ -127,13 +127,13 @@ class Operations(Reading):
     ) -> Self:
         """Returns a Dataset of what `fn` returns for each batch of `batch_size` rows. `fn` may also yield several batches.
 
-        batch_size: the last batch of all rows, or behind a shuffle of a stream's, may have fewer. Where the rows before must be
-        counted (CSV and JSON files, or behind `filter`), batches also end with a piece. None and "auto" give a piece as it is read:
-        at most 4 MiB or 65,536 rows.
+        batch_size: the last batch of all rows, or of a stream, may have fewer. Where only reading finds the rows before (CSV and JSON
+        files, or behind `filter`), batches also end with a piece. None and "auto" give a piece as it is read: at most 4 MiB or 65,536
+        rows.
         batch_format: what `fn` is given: "default", "numpy" (a dict of arrays), "pandas" or "pyarrow". It may return any of these.
         zero_copy_batch: the arrays may be read-only.
-        udf_modifying_row_count: whether `fn` returns more or fewer rows than it was given. Ranks that share rows must know how
-        many there are. Unless this is False, `fn` is called once more to count them. A False that does not hold is refused.
+        udf_modifying_row_count: whether `fn` returns more or fewer rows than it was given. With False, rows have the positions that
+        they had before, so a resumed epoch reads no row again. A False that does not hold is refused.
         """
         concurrency = placing.pop("concurrency", None)
         check("map_batches", placing, FUNCTIONS)
@@ -230,7 +230,7 @@ class Operations(Reading):
     def _with(self, op: Op) -> Self:
         node = self._node
         if isinstance(node, Shuffled | BlockOrder) and isinstance(op, Filter | FilterExpression | FlatMap | Sample):
-            return self._of(node.over(self._of(node.child)._with(op)._node))  # counted once, not in each epoch's order
+            return self._of(node.over(self._of(node.child)._with(op)._node))  # a window then has the rows that are left
         if isinstance(node, Mapped) and (node.keeps_rows or not op.keeps_rows):
             return self._of(Mapped(node.child, (*node.ops, op)))
         return self._of(Mapped(node, (op,)))

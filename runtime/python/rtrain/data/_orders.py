@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,9 +19,10 @@ import numpy as np
 from rtrain.data import _block
 from rtrain.data._block import Block
 from rtrain.data._dealing._streams import Streams
+from rtrain.data._far._ahead import Fetching
 from rtrain.data._making._made import Task, made
 from rtrain.data._ops import Columns, MapRows
-from rtrain.data._plan import OPEN_GROUPS, UNKNOWN, Fetching, Mapped, Node, Order, Piece, Read, Run, cut, part_of, task_of
+from rtrain.data._plan import OPEN_GROUPS, UNKNOWN, Mapped, Node, Order, Piece, Read, Run, cut, part_of, task_of
 from rtrain.data._source import Source
 
 WINDOW_BYTES = 128 << 20
@@ -78,7 +79,7 @@ class Shuffled(Reordered):
         source = _in_memory(self.child)
         if source is not None and (self.rows() or 0) <= _INDEX_MAX:
             return _IndexRun(self, source, order)
-        return _WindowRun(self, order)
+        return WindowRun(self, order)
 
     def permutation(self, order: Order) -> np.ndarray[Any, Any]:
         """Returns the order of all rows in one epoch. Runs of one epoch, of which each reads a stream, share it."""
@@ -119,7 +120,7 @@ class _IndexRun:
         return self.part(piece, start, stop) if gain is None else Task(lambda: self.part(piece, start, stop), gain)
 
 
-class _WindowRun:
+class WindowRun:
     """Pieces dealt from a few groups at a time, and rows permuted within a window of pieces, of which one is held. Windows lie
     within a stream, so that a rank makes no rows of another rank's stream; a piece that two streams share is cut."""
 
@@ -142,13 +143,19 @@ class _WindowRun:
         """Deals the pieces into windows, also for a run that reads pieces which another run of the same order gave. Pieces
         without rows are dealt too: whether somebody counted the rows must not change the order."""
         if self.windows is None:
-            each = max(1, self.node.window_bytes // _PIECE_BYTES)
-            dealt = self._dealt(list(self.child.outline()))
-            if isinstance(self.child, Fetching):
-                self.child.expect(dealt)
-            streams = _in_streams(dealt, self.order)
-            self.windows = [stream[start : start + each] for stream in streams for start in range(0, len(stream), each)]
+            self.windows = [window for windows in self._windows_of_streams() for window in windows]
         return self.windows
+
+    def _windows_of_streams(self) -> list[list[list[_Part]]]:
+        each = max(1, self.node.window_bytes // _PIECE_BYTES)
+        pieces = self._dealt(list(self.child.outline()))
+        if isinstance(self.child, Fetching):
+            self.child.expect([piece.group for piece in pieces])
+        if self.is_uncounted:
+            streams = [[_Part(piece, 0, piece.rows) for piece in part] for part in equal_parts(pieces, self.order.streams)]
+        else:
+            streams = _in_streams(pieces, self.order)
+        return [[stream[start : start + each] for start in range(0, len(stream), each)] for stream in streams]
 
     def _dealt(self, pieces: list[Piece]) -> list[Piece]:
         groups = _groups(pieces)
@@ -162,12 +169,28 @@ class _WindowRun:
         return dealt
 
     def outline(self) -> Iterator[Piece]:
-        return self.pieces()
+        return itertools.chain.from_iterable(self.outlines()) if self.is_uncounted else self.pieces()
+
+    @property
+    def is_uncounted(self) -> bool:
+        return self.order.lanes and not self.node.positioned
+
+    def outlines(self) -> list[list[Piece]]:
+        """Returns the windows of each stream, whose rows nobody counts: each is one piece."""
+        outlines: list[list[Piece]] = []
+        first = 0
+        for windows in self._windows_of_streams():
+            outlines.append([Piece((number,), UNKNOWN) for number in range(first, first + len(windows))])
+            first += len(windows)
+        return outlines
 
     def read(self, piece: Piece) -> Block:
         return self.part(piece, 0, piece.rows)
 
     def part(self, piece: Piece, start: int, stop: int) -> Block:
+        if piece.rows == UNKNOWN:
+            block, self.held = self._window(piece.key[0]), None
+            return block
         number, first, _ = piece.key
         return _block.concat(self._rows(number, first + start, first + stop))
 
@@ -198,7 +221,7 @@ class _WindowRun:
         """Returns the rows of a window, shuffled. It is cut where functions made more than `window_bytes` of its pieces, unless nobody
         knows how many rows it has."""
         parts = [part for part in self._windows()[number] if part.rows]
-        known = all(part.piece.rows != UNKNOWN for part in parts)
+        known = not self.is_uncounted and all(part.piece.rows != UNKNOWN for part in parts)
         most = self.node.window_bytes if known and not self.order.whole_windows else math.inf
         return _in_random_order(parts, self.child, most, self.order.random(self.node.seed, self.node.salt + 1 + number))
 
@@ -268,6 +291,11 @@ def _in_streams(pieces: list[Piece], order: Order) -> list[list[_Part]]:
     return [parts for _, parts in streams]
 
 
+def equal_parts(pieces: Sequence[Piece], count: int) -> list[Sequence[Piece]]:
+    """Returns neighbouring pieces in `count` parts."""
+    return [pieces[len(pieces) * number // count : len(pieces) * (number + 1) // count] for number in range(count)]
+
+
 def _streams_of(rows: int, order: Order) -> list[tuple[int, int]]:
     """Returns the positions of each stream, and of the rows that no stream has, where there are any."""
     streams = Streams(order.streams, rows, order.equal)
@@ -295,7 +323,7 @@ class _BlockOrderRun:
         groups = _groups(list(self.child.outline()))
         places = self.order.random(self.node.seed, self.node.salt).permutation(len(groups))
         if isinstance(self.child, Fetching):
-            self.child.expect([piece for place in places for piece in groups[place]])
+            self.child.expect([piece.group for place in places for piece in groups[place]])
         for place in places:
             yield from (Piece(piece, piece.rows, piece.group) for piece in groups[place])
 

@@ -1,14 +1,10 @@
-"""What a dataset is before it is read: a tree of nodes, small and picklable, a source at its leaves.
+"""The plan of a dataset: a tree of nodes, small and picklable, with sources at its leaves.
 
-A node gives, for an *order* (a seed and an epoch), *pieces*: some rows each, at most a few MiB, in the epoch's order. The
-n-th row of an epoch is thereby the same row on every rank, and a rank reads the pieces of its own positions alone. A node is
-started once for each iteration; the *run* holds what is open (files, a shuffled window), the node itself only what is
-known for good: how many rows the pieces have.
+A node gives, for an `Order` (a seed and an epoch), pieces of some rows each, at most a few MiB, in the epoch's order. So the n-th
+row of an epoch is the same row on every rank, and a rank reads the pieces of its own positions alone. A node is started once for
+each iteration. The `Run` holds what is open (files, a shuffled window). The node holds how many rows its pieces have.
 
     Dataset.iter_batches -> Epoch.blocks -> run.pieces / run.read -> (ops) -> (orders) -> source.open
-
-How many rows there are may have to be found out (a CSV file, `filter`). `run.pieces` finds it by reading on; `count_all`
-divides that work among the ranks, before they share rows.
 """
 
 from __future__ import annotations
@@ -26,21 +22,24 @@ import numpy as np
 
 from rtrain import _chance
 from rtrain.data._block import Block
-from rtrain.data._far._ahead import Ahead
+from rtrain.data._far._ahead import Ahead, Fetching
 from rtrain.data._making._gain import Gain
 from rtrain.data._making._made import Task, made
 from rtrain.data._ops import Calling, Op, own_instances
-from rtrain.data._source import Group, InMemory, Source
+from rtrain.data._source import Group, InMemory, Recent, Source
 
-_LOOK_ROWS = 64  # of a look at the first rows
 OPEN_GROUPS = 5  # row groups or files that one run holds open
 
 
 @dataclass(frozen=True)
 class Order:
-    """The order of one epoch. The seed is the run's, or drawn for this one iteration. `strict`: several ranks share these rows,
-    or they are resumed, so that a function which is taken to keep the number of rows must do so; one reader from the beginning
-    needs none of that. whole_windows: a shuffle's windows are not cut by bytes, as in states of earlier versions. streams, equal: how the epoch's positions are cut (`_streams.Streams`); a shuffle keeps rows in their stream."""
+    """The order of one epoch.
+
+    seed: the run's, or drawn for this one iteration. strict: several ranks share these rows, or they are resumed, so that a
+    function declared to keep the number of rows must keep it. whole_windows: windows of a shuffle are not cut by bytes, as in
+    states of earlier versions. streams, equal: how the epoch's positions are cut (`_streams.Streams`); a shuffle keeps rows in
+    their stream. lanes: rows that only reading finds are not counted; each stream has pieces instead (`_lanes.Dealing`). stream:
+    the only one whose pieces are made, if the pieces of an epoch are not known in advance."""
 
     seed: int = 0
     epoch: int = 0
@@ -48,10 +47,14 @@ class Order:
     streams: int = 1
     equal: bool = True
     whole_windows: bool = False
+    lanes: bool = False
+    stream: int | None = None
 
     def whole(self) -> Order:
         """Returns the order for a child whose positions are not those of the epoch."""
-        return Order(self.seed, self.epoch, self.strict, whole_windows=self.whole_windows)
+        if self.stream is not None:
+            return self
+        return Order(self.seed, self.epoch, self.strict, whole_windows=self.whole_windows, lanes=self.lanes)
 
     def random(self, own: int | None, salt: int) -> np.random.Generator:
         """Returns the random numbers of one node: by its own seed where the user gave one."""
@@ -63,6 +66,7 @@ class Piece:
     key: Any  # what the node's run finds it by
     rows: int = field(repr=False)  # what is drawn by chance for a piece follows from its repr, counted or not
     group: Any = field(default=None, repr=False)  # pieces of one group are quickest in their order
+    start: int = field(default=0, repr=False)  # of a piece that is cut: the number of its first row in the whole piece
 
 
 class Run(Protocol):
@@ -86,15 +90,6 @@ class Dividing(Protocol):
 
     def task(self, piece: Piece, start: int, stop: int) -> Task | Block:
         """Returns what makes rows `start` to `stop` of the piece that `pieces` gave last; their block, where nothing is to be made."""
-        ...
-
-
-@runtime_checkable
-class Fetching(Protocol):
-    """A run that may fetch groups before they are read."""
-
-    def expect(self, pieces: Sequence[Piece]) -> None:
-        """Sets the order in which the groups of these pieces are read."""
         ...
 
 
@@ -124,6 +119,7 @@ class Node:
 
     children: tuple[Node, ...] = ()
     in_memory = False
+    divides = False  # it only divides its child's pieces among streams
 
     def start(self, order: Order) -> Run:
         raise NotImplementedError
@@ -136,6 +132,11 @@ class Node:
     def sized(self) -> bool:
         """Returns True if the plan alone says that rows of pieces are known before they are read, in each epoch."""
         return all(child.sized for child in self.children)
+
+    @property
+    def positioned(self) -> bool:
+        """Returns True if the plan alone says that rows have positions before they are read, by a function's word if need be."""
+        return all(child.positioned for child in self.children)
 
     @property
     def assumes(self) -> bool:
@@ -223,10 +224,14 @@ class Read(Node):
     def sized(self) -> bool:
         return self.source.sized
 
+    @property
+    def positioned(self) -> bool:
+        return self.source.sized
+
     def start(self, order: Order) -> Run:
         if self.source.apart and self._gain is None:
             self._gain = Gain()
-        return _ReadRun(self.source, self._gain)
+        return ReadRun(self.source, self._gain)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_gain"}
@@ -254,21 +259,29 @@ class Read(Node):
             self.source.groups()[place].pieces = pieces
 
 
-class _ReadRun:
+class ReadRun:
     """Reads on where it is; going back, or far ahead, opens again. What was read to learn its rows waits to be taken."""
 
     def __init__(self, source: Source, gain: Gain | None = None) -> None:
         self.source, self.gain = source, gain
         self.open: dict[int, tuple[int, Iterator[Block]]] = {}  # group: the piece that comes next
         self.ahead = Ahead(source)
+        self.recent: Recent | None = None  # pieces that were read last, also for other runs
         self.waiting: tuple[tuple[int, int], Block] | None = None
 
     def pieces(self) -> Iterator[Piece]:
-        for place, group in enumerate(self.source.groups()):
-            if group.pieces is not None:
-                yield from (Piece((place, number), rows, place) for number, rows in enumerate(group.pieces))
-            else:
-                yield from self._found_out(place, group)
+        for place in range(len(self.source.groups())):
+            yield from self.pieces_of(place)
+
+    def pieces_of(self, place: int, *, anew: bool = False) -> Iterator[Piece]:
+        """Yields the pieces of one group, which is read if nobody knows them. anew: it is read in any case."""
+        group = self.source.groups()[place]
+        if anew and not self.source.sized:
+            group.pieces = None
+        if group.pieces is not None:
+            yield from (Piece((place, number), rows, place) for number, rows in enumerate(group.pieces))
+        else:
+            yield from self._found_out(place, group)
 
     def outline(self) -> Iterator[Piece]:
         return self.pieces()
@@ -287,7 +300,9 @@ class _ReadRun:
             block = self.waiting[1]
             self.waiting = None
             return block
-        next_block = self._next(*piece.key)
+        next_block = self.recent.get(piece.key) if self.recent is not None else None
+        if next_block is None:
+            next_block = self._next(*piece.key)
         if next_block is None or next_block.rows != piece.rows:
             there = 0 if next_block is None else next_block.rows
             raise RuntimeError(
@@ -301,13 +316,16 @@ class _ReadRun:
     def task(self, piece: Piece, start: int, stop: int) -> Task | Block:
         if not self.source.apart or (self.waiting is not None and self.waiting[0] == piece.key):
             return part_of(self, piece, start, stop)
-        return Task(lambda: part_of(_ReadRun(self.source), piece, start, stop), self.gain)
+        return Task(lambda: part_of(ReadRun(self.source), piece, start, stop), self.gain)
 
     def _next(self, place: int, number: int) -> Block | None:
         comes, blocks = self.open.pop(place, (-1, iter(())))
-        if comes != number:
-            blocks = self.ahead.open(place, number, self.open)
+        if not 0 <= comes <= number:
+            comes, blocks = number, self.ahead.open(place, number, self.open)
+        for passed in range(comes, number):  # opened anew, the group would be read from its beginning
+            self._keep((place, passed), next(blocks, None))
         block = next(blocks, None)
+        self._keep((place, number), block)
         pieces = self.source.groups()[place].pieces
         if block is not None and (pieces is None or number + 1 < len(pieces)):
             self.open[place] = number + 1, blocks
@@ -315,9 +333,12 @@ class _ReadRun:
             self.open.pop(next(iter(self.open)))
         return block
 
+    def _keep(self, key: tuple[int, int], block: Block | None) -> None:
+        if self.recent is not None and block is not None:
+            self.recent.add(key, block)
 
-    def expect(self, pieces: Sequence[Piece]) -> None:
-        self.ahead.expect([piece.group for piece in pieces])
+    def expect(self, groups: Sequence[int]) -> None:
+        self.ahead.expect(groups)
 
 
 class Mapped(Node):
@@ -345,8 +366,18 @@ class Mapped(Node):
     def child(self) -> Node:
         return self.children[0]
 
+    def over(self, child: Node) -> Mapped:
+        """Returns the same ops on another child. Both learn together how many threads pay."""
+        mapped = Mapped(child, self.ops)
+        mapped._gain = self.gain
+        return mapped
+
     def start(self, order: Order) -> Run:
         return _MappedRun(self, self.child.start(order), order)
+
+    @property
+    def positioned(self) -> bool:
+        return self.keeps_rows and self.child.positioned
 
     @property
     def sized(self) -> bool:
@@ -368,7 +399,7 @@ class Mapped(Node):
         """How many nodes lie below it. Two nodes of one plan that make the same piece draw other random numbers."""
         depth, below = 0, self.child
         while below.children:
-            depth, below = depth + 1, below.children[0]
+            depth, below = depth + (not below.divides), below.children[0]
         return depth
 
     def names(self) -> list[str] | None:
@@ -442,16 +473,24 @@ class Mapped(Node):
         """Carries out the ops on a piece, or on its rows from number `first` on."""
         salt = zlib.crc32(repr(piece.key).encode())
         origin = block.origin
+        keeps_rows = True  # the ops before
         for number, op in enumerate(self.ops):
-            with self._chance_of(number, salt, order, first), own_instances():
-                block = op.apply(block, salt)
+            with self._chance_of(number, salt, order, first, apart=not keeps_rows), own_instances():
+                block = op.apply_from(block, salt, first if keeps_rows else 0)
+            keeps_rows = keeps_rows and op.keeps_rows
         block.origin = block.origin or origin
         return block
 
-    def _chance_of(self, number: int, salt: int, order: Order, first: int) -> AbstractContextManager[None]:
-        """Names the position of an op's calls, of which the first gets row `first` of a piece."""
+    def _chance_of(
+        self, number: int, salt: int, order: Order, first: int, *, apart: bool = False
+    ) -> AbstractContextManager[None]:
+        """Names the position of an op's calls, of which the first gets row `first` of a piece. apart: the parts of a cut piece have
+        numbers of their own, as ops before may have made more rows."""
         each = self.ops[number].each
-        return _chance.at(order.seed, order.epoch, salt, self._depth(), number, calls=first // each if each else 0)
+        place = (order.seed, order.epoch, salt, self._depth(), number)
+        if first and (apart or not each):
+            return _chance.at(*place, first)
+        return _chance.at(*place, calls=first // each if each else 0)
 
 
 class _MappedRun:
@@ -478,13 +517,13 @@ class _MappedRun:
             taken.append((piece, rows))
             yield self.whole(piece) if rows is None else None
 
-    def expect(self, pieces: Sequence[Piece]) -> None:
+    def expect(self, groups: Sequence[int]) -> None:
         if isinstance(self.child, Fetching):
-            self.child.expect(pieces)
+            self.child.expect(groups)
 
     def whole(self, piece: Piece) -> Task | Block:
         """Returns what makes of a piece of the child all rows, however many they are."""
-        return self._applied(task_of(self.child, piece, 0, piece.rows), piece, 0)
+        return self._applied(task_of(self.child, piece, 0, piece.rows), piece, piece.start)
 
     def _applied(self, item: Task | Block, piece: Piece, first: int) -> Task | Block:
         gain = self.node.gain
@@ -548,37 +587,6 @@ class _MappedRun:
         raise ValueError(
             f"{functions} made {block.rows} rows where it made {piece.rows} before: a function that changes the number of rows must do so alike each time"
         )
-
-
-def leading(node: Node, order: Order) -> Iterator[Block]:
-    """Yields the rows from the first one on, for a look at a few: a function is given at most 64 rows before the first are there.
-
-    The blocks grow, so a look that goes on takes no more time than an iteration.
-    """
-    return (block for _, blocks in _leading(node, order, 1) for block in blocks if block.rows)
-
-
-def _leading(node: Node, order: Order, unit: int) -> Iterator[tuple[Piece, Iterator[Block]]]:
-    """Yields the pieces, each with blocks of its rows. unit: what blocks have a multiple of, as batches of functions do."""
-    if isinstance(node, Mapped):
-        for op in node.ops:
-            unit = math.lcm(unit, op.each or 1) if math.lcm(unit, op.each or 1) <= _LOOK_ROWS else unit
-        for piece, blocks in _leading(node.child, order, unit):
-            yield Piece(piece, UNKNOWN, piece.group), node.in_parts(blocks, piece, order)
-        return
-    run = node.start(order)
-    for piece in run.pieces():
-        yield piece, _growing(run, piece, _LOOK_ROWS // unit * unit, whole=isinstance(node, Read))
-
-
-def _growing(run: Run, piece: Piece, rows: int, *, whole: bool) -> Iterator[Block]:
-    """Yields a piece in blocks of `rows`, then twice as many each time. whole: the piece is read once, as no function makes it."""
-    block = run.read(piece) if whole else None
-    start = 0
-    while start < piece.rows:
-        stop = min(start + rows, piece.rows)
-        yield part_of(run, piece, start, stop) if block is None else block.slice(start, stop)
-        start, rows = stop, 2 * rows
 
 
 def materialized(rows: Block, of: str) -> Node:

@@ -11,17 +11,22 @@ import sys
 import time
 import warnings
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from rtrain.data import _position
-from rtrain.data._dealing import _progress
+from rtrain.data._dealing import _board, _progress
+from rtrain.data._dealing._board import Alone, Board, Together
 from rtrain.data._dealing._dealt import Dealt, Parts, Rows
-from rtrain.data._dealing._progress import Given, Local, Progress, Resumed, Staged
+from rtrain.data._dealing._from_lanes import FromLanes
+from rtrain.data._dealing._lanes import Dealing
+from rtrain.data._dealing._progress import Given, Local, OfLanes, Progress, Resumed, Staged
 from rtrain.data._dealing._streams import Streams
+from rtrain.data._in_streams import _places
 from rtrain.data._ops import Sample
 from rtrain.data._orders import Shuffled
-from rtrain.data._plan import Exchange, Mapped, Node, Order, Read, count_all, shared_rows, undeclared
+from rtrain.data._plan import Exchange, Mapped, Node, Order, Read, count_all, rows_of, shared_rows, undeclared
 from rtrain.data._position import Ranges, Stage
 
 PIECES = 3  # how pieces and windows are cut; a state without this number is from before files were cut by decoded bytes
@@ -51,6 +56,7 @@ class Share:
     streams: int | None = None  # of the epochs to come
     pieces = PIECES  # how the next epoch is cut
     pieces_of_progress = PIECES
+    board: Board | None = None  # where ranks publish what they find; None: this rank reads all streams
     resumed: Resumed | None = None  # the next epoch, of which a state says that rows were given out
 
     def __init__(
@@ -63,8 +69,9 @@ class Share:
         seed: int | None = None,
         streams: int | None = None,
         usual_streams: int | None = None,
+        board: Board | None = None,
     ) -> None:
-        self.node = node
+        self.node, self.board = node, board
         self.rank, self.world, self.equal = rank, world, equal
         self.seed = secrets.randbits(63) if seed is None else seed
         self.streams_wanted, self.streams = streams, streams or usual_streams
@@ -74,7 +81,7 @@ class Share:
         self._told: dict[str, Any] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "progress": None}
+        return {**self.__dict__, "progress": None, "board": self.board if isinstance(self.board, Together) else None}
 
     # -- an epoch ---------------------------------------------------------------------------------------------------
     def begin(self, size: int | None = None, buffer: int = 0, seed: int | None = None) -> tuple[Progress, Rows]:
@@ -85,12 +92,53 @@ class Share:
         shuffle_seed = self.seed % 2**32 if seed is None else seed
         local = Local(buffer, shuffle_seed) if buffer else None
         resumed = self.resumed or Resumed(None, Streams(self.streams or self.world, None, self.equal))
-        began = self._begin_staged if self.among[1] > 1 or resumed.streams is None else self._begin_dealt
-        progress, rows = began(resumed, local, size)
+        progress, rows = self._way_of(resumed)(resumed, local, size)
         self.progress = progress
         self.epoch, self.resumed = self.epoch + 1, None
         self.pieces_of_progress, self.pieces = self.pieces, PIECES
         return progress, rows
+
+    def _way_of(self, resumed: Resumed) -> Callable[[Resumed, Local | None, int | None], tuple[Progress, Rows]]:
+        from_lanes = _places.is_dealt_from_lanes(self.node)
+        if resumed.lanes and not from_lanes:
+            raise ValueError(
+                f"the state that was loaded is of a dataset whose rows nobody counted, and {self.node.says()} has rows that are known: a "
+                "half-read epoch cannot go on. Load no state, and the epoch starts from its beginning"
+            )
+        if from_lanes and (resumed.lanes or resumed.begins):
+            return self._begin_from_lanes
+        return self._begin_staged if self.among[1] > 1 or resumed.streams is None else self._begin_dealt
+
+    def _begin_from_lanes(self, resumed: Resumed, local: Local | None, size: int | None) -> tuple[Progress, Rows]:
+        assert resumed.streams is not None
+        number, processes = self.among
+        world, rank = self.world * processes, self.rank * processes + number  # a process of a loader is as a rank
+        count, equal = resumed.streams.count, resumed.streams.equal
+        if processes > 1 and resumed.begins:
+            count = world
+        order = Order(self.seed, self.epoch, True, count, equal=False, lanes=True)
+        chunks = _places.chunks_of(self.node, order)
+        batch = None if size is None else size * world
+        if not resumed.begins:
+            local = self._kept(resumed.local, local)
+            self._say_batch(resumed.batch, batch)
+        self._say_readers(count)
+        lanes = chunks.lanes()
+        if resumed.lanes:
+            lanes = [replace(lane) for lane in resumed.lanes]
+        dealing = Dealing(lanes, resumed.turn, chunks.step, local.rows if local else 1)
+        progress = OfLanes(
+            epoch=self.epoch,
+            rows=None,
+            dealing=dealing,
+            world=world,
+            equal=equal,
+            given=resumed.given,
+            local=local,
+            batch=batch,
+        )
+        published = (self.board or Alone()).epoch(zlib.crc32(repr(order).encode()))
+        return progress, FromLanes(self.node, order, rank, progress, chunks, published)
 
     def _begin_dealt(self, resumed: Resumed, local: Local | None, size: int | None) -> tuple[Progress, Rows]:
         assert resumed.streams is not None
@@ -185,8 +233,16 @@ class Share:
         return ranges if count == 1 else _position.share(ranges, count, number, equal=False)
 
     def rows(self) -> int:
-        """Returns the rows of a whole epoch, for this rank."""
+        """Returns the rows of a whole epoch, for this rank. It reads all of them where only reading finds their number."""
+        if _places.is_dealt_from_lanes(self.node):
+            start, stop = _position.bounds(rows_of(self.node), self.world, self.rank, equal=self.equal)
+            return (stop or 0) - start
         return Streams(self.streams or self.world, shared_rows(self.node), self.equal).rows_of(self.world, self.rank)
+
+    def publish_to_loader_processes(self) -> None:
+        """Lets processes of a loader find together how many rows there are. Those of several ranks have the ranks' connection."""
+        if self.board is None and self.world == 1 and _places.is_dealt_from_lanes(self.node):
+            self.board = _board.connected(_board.offered(), 0, self.node.says())
 
     # -- state ------------------------------------------------------------------------------------------------------
     def state_dict(self) -> dict[str, Any]:
@@ -194,7 +250,7 @@ class Share:
         epoch, resumed, pieces = self.epoch, self.resumed, self.pieces
         if now is not None and not now.ended:
             pieces = self.pieces_of_progress
-            assert isinstance(now, Given | Staged)
+            assert isinstance(now, Given | OfLanes | Staged)
             epoch, resumed = now.epoch, now.resumed()
         if resumed is None or (resumed.begins and resumed.streams is None):
             rows = None if now is None else now.rows
@@ -243,26 +299,37 @@ def _tell(text: str) -> None:
 
 
 def agreed(share: Share, exchange: Exchange) -> None:
-    """Counts what is to be counted, every rank its part, and sees that all ranks have the same rows and streams. Every rank calls it."""
+    """Sees that all ranks have the same input and streams, and counts what is to be counted, every rank its part. Every rank calls it."""
+    if _places.is_dealt_from_lanes(share.node):
+        rows, layout = None, _places.layout(share.node)
+        offer = _board.offered() if share.rank == 0 else None
+    else:
+        rows, layout, offer = *_counted(share, exchange), None
+    plan_text = share.node.says()
+    gathered = exchange((rows, layout, share.streams, offer))
+    for rank, (others, their_layout, _, _) in enumerate(gathered):
+        if (others, their_layout) != (rows, layout):
+            counts = "other files" if rows is None else f"{others} rows"
+            raise ValueError(
+                f"rank {rank} sees {counts} of {plan_text}{'' if rows is None else f' and rank {share.rank} sees {rows}'}: the ranks must "
+                + "read the same files"
+                + ("" if others != rows or rows is None else " (the rows are as many, and lie otherwise)")
+            )
+    share.streams = gathered[0][2]  # rank 0 alone asked how many ranks the run may have
+    if rows is None:
+        share.board = _board.connected(gathered[0][3], share.rank, plan_text)
+
+
+def _counted(share: Share, exchange: Exchange) -> tuple[int | None, int]:
+    """Returns the rows, which the ranks count together where the plan does not give them, and a number that depends on their pieces."""
     tells = share.rank == 0 and share.node.rows() is None
     begun = time.monotonic()
     if tells:
         _tell(f"counts the rows of {share.node.says()} before {share.world} ranks share them")
     count_all(share.node, share.rank, share.world, exchange)
-    rows = share.node.rows()
     if tells:
         again = ", ".join(undeclared(share.node))
         hint = f"; {again} ran once for that, which udf_modifying_row_count=False spares where the number of rows is kept"
         _tell(f"counting took {time.monotonic() - begun:.1f} s{hint if again else ''}")
-    plan_text = share.node.says()
-    layout = zlib.crc32(
-        repr([piece.rows for piece in share.node.start(Order(strict=True)).pieces()] if share.node.steady else []).encode()
-    )
-    gathered = exchange((rows, layout, share.streams))
-    for rank, (others, their_layout, _) in enumerate(gathered):
-        if (others, their_layout) != (rows, layout):
-            raise ValueError(
-                f"rank {rank} sees {others} rows of {plan_text} and rank {share.rank} sees {rows}: the ranks must read the same files"
-                + ("" if others != rows else " (the rows are as many, and lie otherwise)")
-            )
-    share.streams = gathered[0][2]  # rank 0 alone asked how many ranks the run may have
+    pieces = [piece.rows for piece in share.node.start(Order(strict=True)).pieces()] if share.node.steady else []
+    return share.node.rows(), zlib.crc32(repr(pieces).encode())

@@ -176,6 +176,24 @@ class Streamed(Source):
             yield _block.from_rows(rows)
 
 
+class Recent:
+    """The pieces that a process read last, up to so many bytes."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most, self._held = most_bytes, 0
+        self._blocks: dict[Any, Block] = {}
+
+    def get(self, key: Any) -> Block | None:
+        return self._blocks.get(key)
+
+    def add(self, key: Any, block: Block) -> None:
+        if key not in self._blocks:
+            self._blocks[key] = block
+            self._held += block.nbytes
+        while self._held > self._most and len(self._blocks) > 1:
+            self._held -= self._blocks.pop(next(iter(self._blocks))).nbytes
+
+
 def piece_rows(rows: int, nbytes: float, most_rows: int = PIECE_ROWS, most_bytes: int = PIECE_BYTES) -> int:
     """How many of `rows` rows that take `nbytes` in all make a piece."""
     if rows <= 0:

@@ -16,7 +16,7 @@ from rtrain.data._plan import Node, Order, Run, task_of
 from rtrain.data._position import Ranges
 from rtrain.data._values._schema import steady
 
-_AS_THEY_COME = 1024  # rows of a block, where a rank's rows lie in several streams and the loop named no size
+AS_THEY_COME = 1024  # rows of a block, where a rank's rows lie in several streams and the loop named no size
 
 
 class Rows:
@@ -72,13 +72,13 @@ class Dealt(Rows):
 
     def blocks(self) -> Iterator[Block]:
         if not self._is_own:
-            return self._taken(_AS_THEY_COME)
+            return self._taken(AS_THEY_COME)
         return self._of_stream(self.rank, self.streams.of_stream(self.begun, self.rank))
 
     def batches(self, size: int | None, *, drop_last: bool) -> Iterator[Block]:
         if self._is_own:
             return super().batches(size, drop_last=drop_last)
-        return (block for block in self._taken(size or _AS_THEY_COME) if not (drop_last and size and block.rows < size))
+        return (block for block in self._taken(size or AS_THEY_COME) if not (drop_last and size and block.rows < size))
 
     def rows(self) -> Iterator[dict[str, Any]]:
         if self._is_own:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
+from rtrain.data._dealing._lanes import Dealing, Lane
 from rtrain.data._dealing._streams import Streams
 from rtrain.data._position import Stage
 
+LANES_VERSION = 3  # of epochs in which only reading finds how many rows a stream has
 VERSION = 2
 OLD_VERSION = 1  # its states are lists of stages; the epoch that such a state was taken in ends by that rule
 
@@ -50,6 +54,68 @@ class Given(Progress):
         return Resumed(self.rows, self.streams, self.given, self.local, self.batch)
 
 
+class _Passed(NamedTuple):
+    """What is left behind `own` rows of this rank in this iteration, which are `given` rows of the dealing. step: so many rows of the
+    dealing are each next row of this rank; 0: its next rows are one batch."""
+
+    own: int
+    given: int
+    left: Dealing
+    step: int = 0
+
+
+@dataclass(kw_only=True)
+class OfLanes(Progress):
+    """How far an iteration has come in which only reading finds how many rows a stream has.
+
+    dealing: what is left behind the rows that were read. given: rows of the dealing before this iteration. left_out: rows that the
+    epoch's end leaves out.
+    """
+
+    dealing: Dealing
+    world: int
+    equal: bool
+    given: int = 0
+    local: Local | None = None
+    batch: int | None = None
+    left_out: int = 0
+    read: deque[_Passed] = field(default_factory=deque)
+    lock: threading.Lock = field(default_factory=threading.Lock)  # of `read`: one thread reads rows, another one takes states
+
+    def __post_init__(self) -> None:
+        self.read.append(_Passed(0, self.given, self.dealing.copy()))
+
+    def passed(self, own: int, dealt: int, turns_of: Dealing | None = None) -> None:
+        """Takes that the next `dealt` rows of the dealing were read, of which `own` are this rank's. turns_of: what was left before
+        them, if they are given out one by one."""
+        if self.equal:
+            self.left_out += dealt - own * self.world
+        if not own:
+            return  # other ranks may not have read so far, and have the same state
+        with self.lock:
+            last = self.read[-1]
+            if turns_of is not None:
+                self.read.append(_Passed(last.own, last.given, turns_of, self.world))
+            self.read.append(_Passed(last.own + own, last.given + dealt, self.dealing.copy()))
+        self.newest()
+
+    def newest(self) -> _Passed:
+        """Returns what the loop was given last. What was left before is dropped."""
+        with self.lock:
+            while len(self.read) > 1 and self.read[1].own <= self.consumed:
+                self.read.popleft()
+            return self.read[0]
+
+    def resumed(self) -> Resumed:
+        own, given, left, step = self.newest()
+        if self.consumed > own and step:
+            left = left.copy()
+            left.take((self.consumed - own) * step)
+            given += (self.consumed - own) * step
+        streams = Streams(len(left.lanes), None, self.equal)
+        return Resumed(None, streams, given, self.local, self.batch, lanes=tuple(left.lanes), turn=left.turn)
+
+
 @dataclass(kw_only=True)
 class Staged(Progress):
     """How far an iteration has come whose rows are divided as contiguous parts: by a state of version 1, or among loader processes."""
@@ -80,6 +146,8 @@ class Resumed:
     local: Local | None = None
     batch: int | None = None
     stages: tuple[Stage, ...] = ()
+    lanes: tuple[Lane, ...] = ()  # what the streams have left, where only reading finds how many rows they have
+    turn: int = 0  # the stream that gives the next row of such an epoch
 
     @property
     def begins(self) -> bool:
@@ -89,8 +157,10 @@ class Resumed:
     def written(self) -> dict[str, Any]:
         if self.streams is None:
             return {"version": OLD_VERSION, "rows": self.rows, "stages": [stage.as_dict() for stage in self.stages]}
+        lanes = [[lane.at, lane.stop, lane.given, lane.place] for lane in self.lanes]
+        left = {"version": LANES_VERSION, "lanes": lanes, "turn": self.turn} if lanes else {"version": VERSION}
         return {
-            "version": VERSION,
+            **left,
             "rows": self.rows,
             "streams": self.streams.count,
             "equal": self.streams.equal,
@@ -106,8 +176,13 @@ def read(state: Mapping[str, Any]) -> Resumed:
         raise ValueError("this is no state of a dataset's share: it is what shard.state_dict() gave")
     if state["version"] == OLD_VERSION and "stages" in state:
         return Resumed(state.get("rows"), stages=tuple(Stage(**stage) for stage in state["stages"]))
-    if state["version"] != VERSION:
-        raise ValueError(f"the state is of version {state['version']}, this rtrain reads versions {OLD_VERSION} and {VERSION}")
+    if state["version"] not in (VERSION, LANES_VERSION):
+        raise ValueError(
+            f"the state is of version {state['version']}, this rtrain reads versions {OLD_VERSION} to {LANES_VERSION}"
+        )
     streams = Streams(int(state["streams"]), state["rows"], bool(state["equal"]))
     local = None if state["local"] is None else Local(*state["local"])
-    return Resumed(state["rows"], streams, int(state["given"]), local, state["batch"])
+    lanes = tuple(Lane(*lane) for lane in state.get("lanes", ()))
+    return Resumed(
+        state["rows"], streams, int(state["given"]), local, state["batch"], lanes=lanes, turn=int(state.get("turn", 0))
+    )

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Protocol, runtime_checkable
 
 from rtrain.data._block import Block
 from rtrain.data._source import Source
 
 _GROUPS = 8
 _BYTES = 64 << 20
+
+
+@runtime_checkable
+class Fetching(Protocol):
+    """A run that may fetch groups before they are read."""
+
+    def expect(self, groups: Sequence[int]) -> None:
+        """Sets the order in which groups are read. A group may come several times."""
+        ...
 
 
 class Ahead:

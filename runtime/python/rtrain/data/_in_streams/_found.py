@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rtrain.data._block import Block
-from rtrain.data._in_streams import _onward
+from rtrain.data._in_streams import _onward, _sequences
 from rtrain.data._in_streams._onward import Place, Reader
 from rtrain.data._plan import Node, Order, Piece, Run
 
@@ -42,6 +42,10 @@ class Found(Node):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_tables": {}, "_rows": {}}
+
+    @property
+    def positioned(self) -> bool:
+        return False
 
     @property
     def assumes(self) -> bool:
@@ -80,6 +84,8 @@ class Found(Node):
         node = self.children[child]
         if isinstance(node, Found):
             return node.known_rows(order, stream)
+        if order.lanes and not node.positioned:
+            return None
         return _onward.length_of(self._rows_of(child, order), order, stream)
 
     def place_in(self, child: int, order: Order, stream: int, row: int) -> Place:
@@ -92,6 +98,8 @@ class Found(Node):
         node, inner = self.children[child], None if place is None else place[0]
         if isinstance(node, Found):
             return Reader(node.of_stream(order, stream, inner), place)
+        if order.lanes and not node.positioned:
+            return Reader(_sequences.onward(node, order, stream, inner), place)
         return Reader(_onward.positioned(node, order, stream, self._rows_of(child, order), inner), place)
 
     def _rows_of(self, child: int, order: Order) -> int | None:

@@ -51,6 +51,11 @@ class Mixed(Found):
         parts = [f"{weight / sum(weights):.3g} {child.says()}" for weight, child in zip(weights, self.children, strict=True)]
         return f"mix({', '.join(parts)})"
 
+    @property
+    def positioned(self) -> bool:
+        repeats = self.strategy == "all_exhausted" and any(isinstance(child, Found) for child in self.children)
+        return not repeats and all(child.positioned for child in self.children)
+
     # -- arithmetic ---------------------------------------------------------------------------------------------------
     def mixing(self, order: Order, stream: int, *, endless: bool = False) -> Mixing:
         """Returns the choices of a stream in the epoch of an order."""
