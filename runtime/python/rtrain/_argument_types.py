@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 
 class OperationArguments(TypedDict, total=False):
-    """`_arguments.OPERATIONS`: arguments that operations of a Dataset accept and do not support."""
+    """`_arguments.OPERATIONS`: arguments of operations of a Dataset. Operations that call a function support the first
+    three and `memory`.
+    """
 
     compute: Any
     concurrency: Any

@@ -47,7 +47,7 @@ class Rule:
 
 Table = Mapping[str, Rule]
 
-_HERE = "operations run in the process that reads, with that worker's resources"
+_HERE = "operations run in the process that reads, or in processes beside it, with that worker's resources"
 _FAILS = "a function that fails ends the reading with its error"
 OPERATIONS: Table = {
     "compute": Rule(_HERE),
@@ -68,7 +68,7 @@ OPERATIONS: Table = {
     "max_restarts": Rule(_FAILS, (None, 0)),
     "max_task_retries": Rule(_FAILS, (None, 0)),
 }
-CARRIED_OUT = {"concurrency"}  # supported by operations that call a function
+CARRIED_OUT = {"compute", "concurrency", "memory", "num_cpus"}  # supported by operations that call a function
 FUNCTIONS: Table = {name: rule for name, rule in OPERATIONS.items() if name not in CARRIED_OUT}
 _PIECES = "rows flow in pieces of a few MiB, which any number of ranks shares"
 READERS: Table = {

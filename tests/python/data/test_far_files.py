@@ -71,7 +71,9 @@ class Store(fs.FileSystemHandler):
 @pytest.fixture(scope="module")
 def numbers(tmp_path_factory):
     path = tmp_path_factory.mktemp("far") / "numbers.parquet"
-    table = pa.table({"id": np.arange(ROWS), "a": np.random.default_rng(0).random(ROWS), "text": [f"row {row}" for row in range(ROWS)]})
+    table = pa.table(
+        {"id": np.arange(ROWS), "a": np.random.default_rng(0).random(ROWS), "text": [f"row {row}" for row in range(ROWS)]}
+    )
     parquet.write_table(table, path, row_group_size=GROUP)
     return path
 
@@ -185,12 +187,20 @@ def test_errors_of_the_network_are_tried_again_a_few_times(numbers, quick, failu
 def test_every_kind_of_file_is_read_as_a_local_one(tmp_path):
     lines = [f'{{"id": {row}, "text": "row {row}"}}' for row in range(30_000)]
     (tmp_path / "a.jsonl").write_text("\n".join(lines))
-    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(("id,b\n" + "\n".join(f"{row},{row / 2}" for row in range(30_000))).encode()))
+    (tmp_path / "a.csv.gz").write_bytes(
+        gzip.compress(("id,b\n" + "\n".join(f"{row},{row / 2}" for row in range(30_000))).encode())
+    )
     (tmp_path / "a.txt").write_text("\n".join(lines) * 10)
     np.save(tmp_path / "a.npy", np.arange(600_000).reshape(-1, 3))
     for number in range(5):
         (tmp_path / f"{number}.bin").write_bytes(bytes([number]) * 1000)
-    for read, name in [("json", "a.jsonl"), ("csv", "a.csv.gz"), ("text", "a.txt"), ("numpy", "a.npy"), ("binary_files", "*.bin")]:
+    for read, name in [
+        ("json", "a.jsonl"),
+        ("csv", "a.csv.gz"),
+        ("text", "a.txt"),
+        ("numpy", "a.npy"),
+        ("binary_files", "*.bin"),
+    ]:
         reader = getattr(data, f"read_{read}")
         local, remote = reader(str(tmp_path / name)), reader(str(tmp_path / name), filesystem=far(Store()))
         assert remote.take(40) == local.take(40) if read != "numpy" else True
@@ -265,7 +275,11 @@ class _Answer(http.server.BaseHTTPRequestHandler):
         threading.Event().wait(store.latency)
         self.send_response(206 if "range" in self.headers else 200)
         self.send_header("Content-Range", f"bytes {start}-{stop - 1}/{size}")
-        for name, value in [("Content-Length", str(stop - start)), ("ETag", '"1"'), ("Last-Modified", "Sat, 28 Nov 2026 10:00:00 GMT")]:
+        for name, value in [
+            ("Content-Length", str(stop - start)),
+            ("ETag", '"1"'),
+            ("Last-Modified", "Sat, 28 Nov 2026 10:00:00 GMT"),
+        ]:
             self.send_header(name, value)
         self.end_headers()
         return start, stop

@@ -228,7 +228,7 @@ def test_arguments_that_cannot_be():
     with pytest.raises(ValueError, match="n is 0"):
         three.split(0)
     # Arguments for Ray's placement of tasks have no effect.
-    assert three.map(lambda row: row, num_cpus=2, concurrency=4).count() == 3
+    assert three.map(lambda row: row, resources={"A": 2}).count() == 3
 
 
 def test_one_column_gives_a_number_and_several_a_dict():

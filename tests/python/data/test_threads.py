@@ -130,7 +130,7 @@ def test_an_instance_of_a_class_is_used_by_one_thread_at_a_time(source):
 
 @pytest.mark.usefixtures("eager")
 def test_pieces_made_ahead_are_bounded_by_their_bytes(source, monkeypatch):
-    monkeypatch.setattr(_made, "MADE_BYTES", 3_000_000)
+    monkeypatch.setattr(data.DataContext.get_current(), "prefetch_bytes", 3_000_000)
     made_rows, given_rows, most = [0], 0, 0
 
     def grown(row):

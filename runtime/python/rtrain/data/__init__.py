@@ -22,6 +22,7 @@ from rtrain._chance import generator
 from rtrain.data import _dataset, _grouped, _iterator, _operations
 from rtrain.data._context import DataContext
 from rtrain.data._dataset import DataIterator, Dataset, GroupedData, Schema
+from rtrain.data._making._placing import ActorPoolStrategy, TaskPoolStrategy
 from rtrain.data._ops import UserCodeError
 from rtrain.data._partitions import Partitioning
 from rtrain.data._parts import SaveMode
@@ -52,6 +53,7 @@ vars(_dataset).update(_Dropped=_operations._Dropped, _Selected=_operations._Sele
 MaterializedDataset = Dataset  # what `materialize` gives is one whose source lies in memory
 
 __all__ = [
+    "ActorPoolStrategy",
     "DataContext",
     "DataIterator",
     "Dataset",
@@ -60,6 +62,7 @@ __all__ = [
     "Partitioning",
     "SaveMode",
     "Schema",
+    "TaskPoolStrategy",
     "UserCodeError",
     "from_arrow",
     "from_huggingface",

@@ -1,4 +1,4 @@
-"""`DataContext`, which scripts set options of: they are kept and nothing reads them, which is said once for each."""
+"""`DataContext`: options of reading. Those that only Ray Data has are kept, and a warning says once for each that nothing reads them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,22 @@ from typing import Any
 
 from rtrain._lazy import public_in
 
+_PREFETCH_BYTES = 256 << 20
+
 
 class DataContext:
-    """Accepts Ray Data's options: any name can be set and read back. None changes anything here."""
+    """Options of the process that reads rows. Any other name of Ray Data's can be set and read back, and changes nothing.
 
+    processes: how many processes carry out the functions of an operation; 0: none. None, the default, lets rtrain choose.
+    prefetch_bytes: of rows that are made before the loop asks for them, at most; each iteration may have one piece in any case.
+    """
+
+    processes: int | None
+    prefetch_bytes: int
     _current: DataContext | None = None
+
+    def __init__(self) -> None:
+        self.__dict__.update(processes=None, prefetch_bytes=_PREFETCH_BYTES)
 
     @classmethod
     def get_current(cls) -> DataContext:
@@ -21,7 +32,11 @@ class DataContext:
         return cls._current
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name not in self.__dict__:
+        if name in ("processes", "prefetch_bytes"):
+            is_number = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+            if not is_number and not (name == "processes" and value is None):
+                raise ValueError(f"DataContext.{name} is {value!r}; it is a whole number from 0 on")
+        elif name not in self.__dict__:
             warnings.warn(f"DataContext.{name} has no effect: rtrain.data reads in the process that asks for rows", stacklevel=2)
         self.__dict__[name] = value
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
-from rtrain._arguments import FUNCTIONS, OPERATIONS, check
+from rtrain._arguments import OPERATIONS, check
 from rtrain._lazy import public_in
 from rtrain.data._block import check_format
 from rtrain.data._consume import Reading
 from rtrain.data._files import Parquet
 from rtrain.data._joins import Rebatched
+from rtrain.data._making._placing import placing_of
 from rtrain.data._ops import (
     AddColumn,
     Columns,
@@ -52,16 +54,15 @@ class Operations(Reading):
         fn_constructor_kwargs: Any = None,
         **placing: Unpack[OperationArguments],
     ) -> Self:
-        """Returns a Dataset of what `fn` returns for each row; rows are dicts. A class as `fn` is made once in each thread.
+        """Returns a Dataset of what `fn` returns for each row; rows are dicts. A class as `fn` is made once in each thread or process.
 
-        concurrency: threads that call `fn` at the same time; left out, as many as the CPUs allow, and one for a class.
+        concurrency: threads or processes that call `fn` at the same time; left out, as many as the CPUs allow, and one for a class.
+        compute: a TaskPoolStrategy, or for a class an ActorPoolStrategy, in place of `concurrency`.
+        num_cpus, memory: CPUs and bytes that each of them takes of what the rank and its node have.
         fn_args, fn_kwargs: further arguments of `fn`. fn_constructor_args, fn_constructor_kwargs: arguments of the class.
         """
-        concurrency = placing.pop("concurrency", None)
-        check("map", placing, FUNCTIONS)
-        return self._with(
-            MapRows(Function("map", fn, fn_args, fn_kwargs, fn_constructor_args, fn_constructor_kwargs, concurrency))
-        )
+        where = placing_of("map", placing, is_class=inspect.isclass(fn))
+        return self._with(MapRows(Function("map", fn, fn_args, fn_kwargs, fn_constructor_args, fn_constructor_kwargs, where)))
 
     def flat_map(
         self,
@@ -74,10 +75,9 @@ class Operations(Reading):
         **placing: Unpack[OperationArguments],
     ) -> Self:
         """Returns a Dataset of the rows in the lists that `fn` returns, one list for each row. Arguments are those of `map`."""
-        concurrency = placing.pop("concurrency", None)
-        check("flat_map", placing, FUNCTIONS)
+        where = placing_of("flat_map", placing, is_class=inspect.isclass(fn))
         return self._with(
-            FlatMap(Function("flat_map", fn, fn_args, fn_kwargs, fn_constructor_args, fn_constructor_kwargs, concurrency))
+            FlatMap(Function("flat_map", fn, fn_args, fn_kwargs, fn_constructor_args, fn_constructor_kwargs, where))
         )
 
     def filter(
@@ -97,8 +97,7 @@ class Operations(Reading):
 
         ValueError unless exactly one of the two is given. TypeError for another kind of `expr`, a text among them.
         """
-        concurrency = placing.pop("concurrency", None)
-        check("filter", placing, FUNCTIONS)
+        where = placing_of("filter", placing, is_class=inspect.isclass(fn))
         if (fn is None) == (expr is None):
             raise ValueError("filter needs either fn or expr")
         if expr is not None:
@@ -107,9 +106,7 @@ class Operations(Reading):
                     f"filter: expr is a {type(expr).__name__}; it is an expression such as pyarrow.compute.field('x') > 3"
                 )
             return self._with(FilterExpression(expr))
-        return self._with(
-            Filter(Function("filter", fn, fn_args, fn_kwargs, fn_constructor_args, fn_constructor_kwargs, concurrency))
-        )
+        return self._with(Filter(Function("filter", fn, fn_args, fn_kwargs, fn_constructor_args, fn_constructor_kwargs, where)))
 
     def map_batches(
         self,
@@ -135,13 +132,12 @@ class Operations(Reading):
         udf_modifying_row_count: whether `fn` returns more or fewer rows than it was given. With False, rows have the positions that
         they had before, so a resumed epoch reads no row again. A False that does not hold is refused.
         """
-        concurrency = placing.pop("concurrency", None)
-        check("map_batches", placing, FUNCTIONS)
+        where = placing_of("map_batches", placing, is_class=inspect.isclass(fn))
         check_format(batch_format, "map_batches")
         size = None if batch_size in ("default", "auto") else batch_size
         if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
             raise ValueError(f"map_batches: batch_size is {batch_size!r}; it is a whole number from 1 on, or None")
-        function = Function("map_batches", fn, fn_args, fn_kwargs, fn_constructor_args, fn_constructor_kwargs, concurrency)
+        function = Function("map_batches", fn, fn_args, fn_kwargs, fn_constructor_args, fn_constructor_kwargs, where)
         keeps = None if udf_modifying_row_count is None else not udf_modifying_row_count
         op = MapBatches(function, size, batch_format, private=not zero_copy_batch, keeps_rows=keeps)
         return self._of(Mapped(Rebatched(self._node, size), (op,))) if size is not None else self._with(op)
@@ -163,12 +159,11 @@ class Operations(Reading):
 
         batch_format: what `fn` is given: "pandas", "numpy", "default" or "pyarrow".
         """
-        concurrency = placing.pop("concurrency", None)
-        check("add_column", placing, FUNCTIONS)
+        where = placing_of("add_column", placing, is_class=inspect.isclass(fn))
         check_format(batch_format, "add_column")
         if not isinstance(col, str):
             raise TypeError(f"add_column: the column's name is a text, not {type(col).__name__}")
-        return self._with(AddColumn(col, Function("add_column", fn, concurrency=concurrency), batch_format))
+        return self._with(AddColumn(col, Function("add_column", fn, placing=where), batch_format))
 
     def drop_columns(self, cols: str | Sequence[str], **placing: Unpack[OperationArguments]) -> Self:
         """Returns a Dataset without the columns `cols`. KeyError for a column that is not there.

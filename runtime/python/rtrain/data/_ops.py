@@ -8,6 +8,7 @@ import contextlib
 import functools
 import inspect
 import itertools
+import math
 import pathlib
 import threading
 import traceback
@@ -22,6 +23,7 @@ from rtrain._lazy import public_in
 from rtrain.data import _block
 from rtrain.data._block import Block
 from rtrain.data._making._made import spread
+from rtrain.data._making._placing import Placing
 
 T = TypeVar("T")
 _HERE = str(pathlib.Path(__file__).parent)
@@ -59,7 +61,7 @@ class Op:
     keeps_rows = True
     assumed = False  # keeps_rows is the user's word
     undeclared = False  # keeps_rows is False because nobody said: counting finds out
-    each = 0  # the op makes so many rows, from the beginning of a piece, without the others; 0: it needs the whole piece
+    each = 0  # the op takes so many rows, from the beginning of a piece, without the others; 0: it needs the whole piece
 
     def apply(self, block: Block, salt: int) -> Block:
         """`salt` tells pieces apart, for what is drawn at random."""
@@ -75,9 +77,12 @@ class Op:
 
 
 class Function:
-    """The user's function with its arguments; of a class, an instance for each thread that carries it out at the same time."""
+    """The user's function with its arguments; of a class, an instance for each thread or process that carries it out."""
 
-    concurrency: int | None = None  # threads that may carry it out at the same time; None: by the CPUs, and one for a class
+    concurrency: int | None = None  # `Placing` has these four
+    num_cpus = 1.0
+    memory = 0
+    in_rank = False
 
     def __init__(
         self,
@@ -87,7 +92,7 @@ class Function:
         kwargs: Mapping[str, Any] | None = None,
         constructor_args: Iterable[Any] | None = None,
         constructor_kwargs: Mapping[str, Any] | None = None,
-        concurrency: Any = None,
+        placing: Placing = Placing(),  # noqa: B008 (a value)
     ) -> None:
         if not callable(fn):
             raise TypeError(f"{op} needs a function or a class with __call__, not {type(fn).__name__}")
@@ -97,7 +102,9 @@ class Function:
         self.args, self.kwargs = tuple(args or ()), dict(kwargs or {})
         self.made_with = tuple(constructor_args or ()), dict(constructor_kwargs or {})
         self.key = uuid.uuid4().hex
-        self.concurrency = _threads_of(op, concurrency)
+        # One by one: nodes of version 0.1.0 know no class for them.
+        self.concurrency, self.num_cpus = placing.concurrency, placing.num_cpus
+        self.memory, self.in_rank = placing.memory, placing.in_rank
         if any(self.made_with) and not inspect.isclass(fn):
             raise ValueError(f"{self.said}: fn_constructor_args are for a class, and {named} is none")
 
@@ -166,17 +173,6 @@ def _called(call: Any, args: tuple[Any, ...], kwargs: dict[str, Any], row: Any) 
     return call(row, *args, **kwargs)
 
 
-def _threads_of(op: str, concurrency: Any) -> int | None:
-    """Returns the threads that `concurrency=` allows. Of a pair, as for a pool that grows, that is the second number."""
-    if isinstance(concurrency, tuple | list) and len(concurrency) in (2, 3):
-        concurrency = concurrency[1]
-    if concurrency is None:
-        return None
-    if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
-        raise ValueError(f"{op}: concurrency is {concurrency!r}; it is a whole number from 1 on, or a pair of them")
-    return concurrency
-
-
 class Calling(Op):
     """An op that calls a function of the user."""
 
@@ -205,6 +201,7 @@ class MapRows(Calling):
 
 class FlatMap(Calling):
     keeps_rows = False
+    each = 1
 
     def __init__(self, fn: Function) -> None:
         self.fn = fn
@@ -233,6 +230,7 @@ class FlatMap(Calling):
 
 class Filter(Calling):
     keeps_rows = False
+    each = 1
 
     def __init__(self, fn: Function) -> None:
         self.fn = fn
@@ -361,6 +359,49 @@ class Sample(Op):
 
     def names(self, before: list[str] | None) -> list[str] | None:
         return before
+
+
+class Steps:
+    """The ops of one node. Pickled, they carry the node's functions to another process."""
+
+    def __init__(self, ops: tuple[Op, ...], depth: int) -> None:
+        self.ops, self.depth = ops, depth
+        divides = all(op.each for op in ops) and all(op.keeps_rows for op in ops[:-1])
+        self.unit = math.lcm(*(op.each for op in ops)) if divides else 0
+        self.may_leave = not any(op.fn.in_rank for op in ops if isinstance(op, Calling))
+
+    @property
+    def says(self) -> str:
+        return " -> ".join(op.name for op in self.ops)
+
+    def apply(self, block: Block, place: tuple[int, ...], first: int) -> Block:
+        """Carries out the ops on a piece, or on its rows from number `first` on. place: seed and epoch, then what the piece is
+        known by."""
+        origin = block.origin
+        keeps_rows = True  # the ops before
+        for number, op in enumerate(self.ops):
+            with self.chance_of(number, place, first, apart=not keeps_rows), own_instances():
+                block = op.apply_from(block, place[2], first if keeps_rows else 0)
+            keeps_rows = keeps_rows and op.keeps_rows
+        block.origin = block.origin or origin
+        return block
+
+    def chance_of(
+        self, number: int, place: tuple[int, ...], first: int, *, apart: bool = False
+    ) -> contextlib.AbstractContextManager[None]:
+        """Names the position of an op's calls, of which the first gets row `first` of a piece. apart: the parts of a cut piece have
+        numbers of their own, as ops before may have made more rows."""
+        each = self.ops[number].each
+        if first and (apart or not each):
+            return _chance.at(*place, self.depth, number, first)
+        return _chance.at(*place, self.depth, number, calls=first // each if each else 0)
+
+    def lost(self, block: Block, place: tuple[int, ...], first: int, how: str) -> UserCodeError:
+        """Returns the error of rows that ended two processes."""
+        return UserCodeError(
+            f"{self.says} ended two processes, one after the other, while it made rows {first} to {first + block.rows - 1} of a piece of "
+            f"{block.origin or 'the dataset'} (epoch {place[1]}): {how}"
+        )
 
 
 def _named_by(op: Op, make: Callable[..., T], *arguments: Any) -> T:

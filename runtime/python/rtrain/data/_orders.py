@@ -113,7 +113,7 @@ class _IndexRun:
     def part(self, piece: Piece, start: int, stop: int) -> Block:
         first, _ = piece.key
         block = self.source.take(self.places[first + start : first + stop])
-        return self.node.child.apply(block, piece, self.order, start) if isinstance(self.node.child, Mapped) else block
+        return self.node.child.carried_out(block, piece, self.order, start) if isinstance(self.node.child, Mapped) else block
 
     def task(self, piece: Piece, start: int, stop: int) -> Task | Block:
         gain = self.node.child.gain if isinstance(self.node.child, Mapped) else None

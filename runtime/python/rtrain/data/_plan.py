@@ -9,23 +9,23 @@ each iteration. The `Run` holds what is open (files, a shuffled window). The nod
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from rtrain import _chance
 from rtrain.data._block import Block
 from rtrain.data._far._ahead import Ahead, Fetching
 from rtrain.data._making._gain import Gain
-from rtrain.data._making._made import Task, made
-from rtrain.data._ops import Calling, Op, own_instances
+from rtrain.data._making._made import Task, carried_out, made
+from rtrain.data._making._processes._rule import Limits
+from rtrain.data._ops import Calling, Op, Steps, own_instances
 from rtrain.data._source import Group, InMemory, Recent, Source
 
 OPEN_GROUPS = 5  # row groups or files that one run holds open
@@ -359,7 +359,7 @@ class Mapped(Node):
         self._found_to_keep: bool | None = None  # None: nobody looked yet
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {name: value for name, value in self.__dict__.items() if name != "_gain"}
+        state = {name: value for name, value in self.__dict__.items() if name not in ("_gain", "steps")}
         return {**state, "_counts": {}, "_found_to_keep": None}  # where it is read next, the files may be others
 
     @property
@@ -442,7 +442,8 @@ class Mapped(Node):
         if not functions or 1 in asked:
             return None
         if self._gain is None:
-            self._gain = Gain(min(asked, default=None))
+            num_cpus, memory = max(fn.num_cpus for fn in functions), max(fn.memory for fn in functions)
+            self._gain = Gain(Limits(asked=min(asked, default=None), num_cpus=num_cpus, memory=memory))
         return self._gain
 
     def known(self, piece: Piece, order: Order) -> int | None:
@@ -457,40 +458,29 @@ class Mapped(Node):
 
     def in_parts(self, blocks: Iterator[Block], piece: Piece, order: Order) -> Iterator[Block]:
         """Yields what the ops make of a piece that comes in blocks."""
-        salt = zlib.crc32(repr(piece.key).encode())
+        place = _place_of(piece, order)
         taken = [0] * len(self.ops)  # rows of the piece that each op was given before
         for given in blocks:
             block = given
             for number, op in enumerate(self.ops):
                 rows = block.rows
-                with self._chance_of(number, salt, order, taken[number]), own_instances():
-                    block = op.apply_from(block, salt, taken[number])
+                with self.steps.chance_of(number, place, taken[number]), own_instances():
+                    block = op.apply_from(block, place[2], taken[number])
                 taken[number] += rows
             block.origin = block.origin or given.origin
             yield block
 
+    @functools.cached_property
+    def steps(self) -> Steps:
+        return Steps(self.ops, self._depth())
+
     def apply(self, block: Block, piece: Piece, order: Order, first: int = 0) -> Block:
         """Carries out the ops on a piece, or on its rows from number `first` on."""
-        salt = zlib.crc32(repr(piece.key).encode())
-        origin = block.origin
-        keeps_rows = True  # the ops before
-        for number, op in enumerate(self.ops):
-            with self._chance_of(number, salt, order, first, apart=not keeps_rows), own_instances():
-                block = op.apply_from(block, salt, first if keeps_rows else 0)
-            keeps_rows = keeps_rows and op.keeps_rows
-        block.origin = block.origin or origin
-        return block
+        return self.steps.apply(block, _place_of(piece, order), first)
 
-    def _chance_of(
-        self, number: int, salt: int, order: Order, first: int, *, apart: bool = False
-    ) -> AbstractContextManager[None]:
-        """Names the position of an op's calls, of which the first gets row `first` of a piece. apart: the parts of a cut piece have
-        numbers of their own, as ops before may have made more rows."""
-        each = self.ops[number].each
-        place = (order.seed, order.epoch, salt, self._depth(), number)
-        if first and (apart or not each):
-            return _chance.at(*place, first)
-        return _chance.at(*place, calls=first // each if each else 0)
+    def carried_out(self, block: Block, piece: Piece, order: Order, first: int = 0) -> Block:
+        """Returns what `apply` returns, which processes make where that pays."""
+        return carried_out(self.steps, block, _place_of(piece, order), first)
 
 
 class _MappedRun:
@@ -530,7 +520,8 @@ class _MappedRun:
         if gain is None and any(isinstance(op, Calling) for op in self.node.ops):
             block = item if isinstance(item, Block) else item.make()
             return self.node.apply(block, piece, self.order, first)
-        return changed(item, lambda block: self.node.apply(block, piece, self.order, first), gain)
+        apply = self.node.apply if gain is None else self.node.carried_out
+        return changed(item, lambda block: apply(block, piece, self.order, first), gain)
 
     def outline(self) -> Iterator[Piece]:
         for piece in self.child.outline():
@@ -587,6 +578,10 @@ class _MappedRun:
         raise ValueError(
             f"{functions} made {block.rows} rows where it made {piece.rows} before: a function that changes the number of rows must do so alike each time"
         )
+
+
+def _place_of(piece: Piece, order: Order) -> tuple[int, ...]:
+    return order.seed, order.epoch, zlib.crc32(repr(piece.key).encode())
 
 
 def materialized(rows: Block, of: str) -> Node:

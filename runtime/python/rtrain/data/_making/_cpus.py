@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import time
@@ -9,15 +10,34 @@ from dataclasses import dataclass
 
 _LEAST = 2
 _GREATEST = 64
+_FULL = 1 << 62
 
 
 def most_threads() -> int:
     """Returns how many threads of this process may make pieces: its part of the CPUs, and two at least."""
+    return max(_LEAST, min(int(cpus_of_rank()), _GREATEST))
+
+
+def cpus_of_rank() -> float:
+    """Returns how many CPUs this process may use: its part of the node's where it has none of its own."""
     allowed = len(_allowed())
     ranks = max(1, int(os.environ.get("LOCAL_WORLD_SIZE") or 1))
     if allowed == (os.cpu_count() or 1):  # else the rank has CPUs of its own
         allowed //= ranks
-    return max(_LEAST, min(allowed, int(_quota()), _GREATEST))
+    return min(float(allowed), _quota())
+
+
+def free_memory() -> int:
+    """Returns how many bytes the node, and the control groups of the process, have left."""
+    free = _FULL
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        lines = pathlib.Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        free = next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:"))
+    for group in _groups():
+        with contextlib.suppress(OSError, ValueError):  # "max" is no number
+            limit = int((group / "memory.max").read_text(encoding="ascii"))
+            free = min(free, limit - int((group / "memory.current").read_text(encoding="ascii")))
+    return max(0, free)
 
 
 def _allowed() -> set[int]:
@@ -27,12 +47,24 @@ def _allowed() -> set[int]:
 
 
 def _quota() -> float:
-    """Returns the CPUs that the control group of the process allows."""
+    """Returns the CPUs that the control groups of the process allow."""
+    allowed = float(_GREATEST)
+    for group in _groups():
+        with contextlib.suppress(OSError, ValueError):  # "max" is no number
+            quota, period = (group / "cpu.max").read_text(encoding="ascii").split()[:2]
+            allowed = min(allowed, float(quota) / float(period))
+    return allowed
+
+
+def _groups() -> list[pathlib.Path]:
+    """Returns the folders of the control group of the process (version 2), and of those above it."""
+    top = pathlib.Path("/sys/fs/cgroup")
     try:
-        quota, period = pathlib.Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()[:2]
-        return float(quota) / float(period) if quota != "max" else float(_GREATEST)
-    except (OSError, ValueError):
-        return float(_GREATEST)
+        own = pathlib.Path("/proc/self/cgroup").read_text(encoding="utf-8").partition("0::/")[2].partition("\n")[0]
+    except OSError:
+        return [top]
+    folder = top / own
+    return [folder, *folder.parents[: len(folder.parts) - len(top.parts)]]
 
 
 @dataclass(frozen=True)

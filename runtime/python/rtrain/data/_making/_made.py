@@ -18,9 +18,10 @@ from typing import Any
 
 from rtrain import _chance
 from rtrain.data._block import Block
+from rtrain.data._context import DataContext
 from rtrain.data._making._gain import Gain
-
-MADE_BYTES = 256 << 20  # of pieces that are made ahead in this process; each iteration may have one in any case
+from rtrain.data._making._processes._crew import Work
+from rtrain.data._making._processes._pool import Place
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,10 @@ def _has_room(pending: deque[_Pending]) -> bool:
     last = pending[-1]
     if last.gain is None:
         return False
-    return len(pending) < 2 * last.gain.threads and _held_bytes + last.gain.largest <= MADE_BYTES
+    threads = last.gain.threads
+    if threads == 1:  # the reading thread makes the next one itself
+        return False
+    return len(pending) < 2 * threads and _held_bytes + last.gain.largest <= DataContext.get_current().prefetch_bytes
 
 
 class _Pending:
@@ -237,9 +241,19 @@ class _Pool:
             self._closed = True
             self._work.clear()
             self._changed.notify_all()
+        if self.gain is not None and self._threads:
+            self.gain.cancel(id(self))
         for thread in self._threads:
             if thread is not threading.current_thread():
                 thread.join()
+
+
+def carried_out(work: Work, block: Block, place: Place, first: int) -> Block:
+    """Returns what functions make of rows of a piece, from its row `first` on: in processes where these gain, else in this thread."""
+    pool = _here.pool
+    if pool is None or pool.gain is None or _is_alone():
+        return work.apply(block, place, first)
+    return pool.gain.crew(work).carry_out(block, place, first, id(pool))
 
 
 class _Took:

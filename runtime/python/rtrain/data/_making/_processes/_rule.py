@@ -1,0 +1,105 @@
+"""How many processes carry functions out: a rule without a clock, files or processes.
+
+A process costs a start, and the bytes of its rows are copied on their way there and back. So processes begin only where the rule
+foresees that they do 1.3 times the work of the rank's own threads. Afterwards their work is measured.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+GAIN = 1.3  # least rows a second of processes, as a multiple of those of the rank's threads
+SPENT_S = 1.0  # of functions in the rank before processes begin; a shorter dataset does not repay their start
+SPENT_ASKED_S = 0.1  # the same where the user set `concurrency=`
+COPY_S_PER_BYTE = 2e-9  # to write, map and join what a process made
+MOST_COPYING = 0.25  # of the time that a function takes for a row
+PROCESS_BYTES = 128 << 20  # of memory that a process takes at least
+BUSY = 0.8  # least share of their time that processes work where more of them are tried
+PART_S = 0.1  # what a process is given at once, in time of the rank's thread
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the user said. asked: `concurrency=`. processes: `DataContext.processes`; None: nothing, 0: none."""
+
+    asked: int | None = None
+    processes: int | None = None
+    num_cpus: float = 1.0  # of each process
+    memory: int = 0  # bytes of each process
+
+
+@dataclass(frozen=True)
+class Machine:
+    """cpus: those that the rank may use. idle: how many of them were idle. memory: free bytes."""
+
+    cpus: float
+    idle: float
+    memory: int
+
+
+@dataclass(frozen=True)
+class Work:
+    """What functions did in the rank. row_s, row_cpu_s: of a row in one thread. speedup: of all threads in force over one; None: it
+    is being measured."""
+
+    spent_s: float
+    row_s: float
+    row_cpu_s: float
+    row_bytes: float
+    speedup: float | None
+
+
+def most_processes(limits: Limits, machine: Machine) -> int:
+    """Returns how many processes there may be at most. A rank with one CPU has none."""
+    if limits.processes == 0 or machine.cpus < 2:
+        return 0
+    bounds = [int(machine.cpus / limits.num_cpus) if limits.num_cpus > 0 else int(machine.cpus)]
+    bounds.append(machine.memory // max(limits.memory, PROCESS_BYTES))
+    if limits.asked is not None:
+        bounds.append(limits.asked)
+    if limits.processes is not None:
+        bounds = [limits.processes, *bounds[1:]]
+    return max(0, min(bounds))
+
+
+def processes_for(limits: Limits, machine: Machine, work: Work) -> int:
+    """Returns how many processes to begin with; 0: none, for now."""
+    most = most_processes(limits, machine)
+    if limits.processes is not None:
+        return most
+    if not most or work.speedup is None or not work.row_s:
+        return 0
+    if work.spent_s < (SPENT_S if limits.asked is None else SPENT_ASKED_S):
+        return 0
+    if work.row_bytes * COPY_S_PER_BYTE > MOST_COPYING * work.row_s:
+        return 0
+    rows_a_second = work.speedup / work.row_s
+    free_cpus = machine.idle + rows_a_second * work.row_cpu_s  # those that the threads use are free then
+    most = min(most, int(free_cpus + 0.5)) if limits.asked is None else most
+    busy_cpus = min(most, free_cpus) if limits.asked is None else most
+    foreseen = busy_cpus / work.row_cpu_s if work.row_cpu_s > 0 else 0.0
+    return most if foreseen >= GAIN * rows_a_second else 0
+
+
+def pays(processes_rows_a_second: float, work: Work) -> bool:
+    """Returns True if processes do enough more than the rank's threads did."""
+    return processes_rows_a_second * work.row_s >= GAIN * (work.speedup or 1.0)
+
+
+def more_processes(limits: Limits, machine: Machine, processes: int, busy: float) -> int:
+    """Returns how many processes to go on with. busy: the share of their time in which they worked."""
+    if limits.processes is not None or limits.asked is not None or busy < BUSY:
+        return processes
+    return max(processes, min(most_processes(limits, machine), 2 * processes, processes + int(machine.idle)))
+
+
+def more_pay(before: tuple[int, float], after: tuple[int, float]) -> bool:
+    """Returns True if processes that were added brought enough. Each pair is a number of processes and their rows a second."""
+    return after[1] >= before[1] * (1 + (GAIN - 1) * (after[0] / before[0] - 1))
+
+
+def rows_of_part(rows: int, unit: int, row_s: float, part_s: float) -> int:
+    """Returns how many of `rows` rows are made at once: a multiple of `unit`, or all. unit: 0 if rows must not be divided."""
+    if not unit or not row_s:
+        return rows
+    return min(rows, max(1, int(part_s / row_s / unit)) * unit)

@@ -1,0 +1,63 @@
+"""Messages between a rank and one of its processes: a kind, a number, and at most one descriptor of sealed memory.
+
+Both ends of a socket pair belong to one user. A socket of SOCK_SEQPACKET keeps the borders of messages, and ends with its peer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import os
+import socket
+import struct
+
+_HEAD = struct.Struct("<BQ")
+_CREDENTIALS = struct.Struct("iII")  # pid, uid, gid
+_MOST_DESCRIPTORS = 4
+
+
+class Kind(enum.IntEnum):
+    READY = 1  # process: it has imported what it needs; the number is its pid
+    LOAD = 2  # rank: functions, by the number of their work
+    MAKE = 3  # rank: rows, by the number of the job
+    MADE = 4  # process: the rows that were made of a job
+    FAILED = 5  # process: a job that it could not carry out, with the traceback
+
+
+class Stranger(RuntimeError):
+    """The peer of a socket belongs to another user, or sends what rtrain does not send."""
+
+
+def check_peer(sock: socket.socket) -> None:
+    """Stranger unless the process at the other end belongs to this process's user."""
+    content = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    pid, uid, _ = _CREDENTIALS.unpack(content)
+    if uid != os.geteuid():
+        raise Stranger(f"process {pid} of user {uid} is at the other end of a socket of user {os.geteuid()}")
+
+
+def send(sock: socket.socket, kind: Kind, number: int, descriptor: int | None = None) -> None:
+    """Sends a message, and a copy of the descriptor. OSError where the peer has ended."""
+    socket.send_fds(sock, [_HEAD.pack(kind, number)], [] if descriptor is None else [descriptor], socket.MSG_NOSIGNAL)
+
+
+def receive(sock: socket.socket) -> tuple[Kind, int, int | None] | None:
+    """Returns the next message, whose descriptor the caller closes; None where the peer has ended. Stranger for any other message."""
+    try:
+        content, descriptors, flags, _ = socket.recv_fds(sock, _HEAD.size + 1, _MOST_DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
+    except ConnectionError:
+        return None
+    try:
+        if not content and not descriptors:
+            return None
+        if len(content) != _HEAD.size or len(descriptors) > 1 or flags & (socket.MSG_CTRUNC | socket.MSG_TRUNC):
+            raise Stranger(f"a message of {len(content)} bytes and {len(descriptors)} descriptors was received")
+        kind, number = _HEAD.unpack(content)
+        if kind not in Kind._value2member_map_:
+            raise Stranger(f"a message of the unknown kind {kind} was received")
+    except BaseException:
+        for descriptor in descriptors:
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+        raise
+    return Kind(kind), number, descriptors[0] if descriptors else None
