@@ -120,6 +120,7 @@ class ResponderHandle final : public Responder {
                                              .alive = line_.server->alive,
                                              .peer = peer_,
                                              .io_thread = &line_.io_thread,
+                                             .readers = &line_.server->readers,
                                              .keeper = line_.server},
                                             std::move(events));
         asio::post(line_.io_thread.io, [weak = line_.session, exchange = exchange_, socket = std::move(socket)] {

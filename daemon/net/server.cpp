@@ -152,6 +152,7 @@ TlsServer::~TlsServer() {
         for (IoThreadMember* member : std::set<IoThreadMember*>(io_thread->members)) member->cut();
     }
     state_->files.stop();
+    state_->readers.stop();
     state_->handler.reset();
 }
 

@@ -99,8 +99,8 @@ class Socket {  // One WebSocket, on either side.
 struct SocketEvents {
     std::function<void(std::string text)> on_text;
     std::function<void(std::string why)> on_closed;  // called once, at the end
-    // Called instead of on_text if parsing a text takes time. Runs on the connection's own thread, so it must not use
-    // the loop's state. The loop runs the task that it returns.
+    // Called instead of on_text if parsing a text takes time. Runs on the connection's own thread, or beside it for a
+    // text above 64 KiB, so it must not use the loop's state. The loop runs the task that it returns.
     std::function<Loop::Task(std::string text)> read = {};
 };
 

@@ -60,6 +60,8 @@ class ServerState {
     // Threads for bodies and answers that are files, so that a connection's own thread never waits for a disk. Stopped
     // when the server ends.
     PlacePools files{ThreadPriority::behind_loop};
+    // Threads that parse long WebSocket texts, one at a time of each peer: an I/O thread carries other connections.
+    PlacePools readers{ThreadPriority::behind_loop, {.per_place = 1, .total = 2}};
 
     // Reports a refusal to the loop, once per address and reason. Callable from any I/O thread.
     void note_refusal(const std::string& address, const std::string& why);

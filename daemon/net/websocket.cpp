@@ -26,6 +26,8 @@ constexpr std::size_t message_limit = 16u << 20;
 constexpr std::size_t send_limit = 64u << 20;
 // bytes of texts that the loop has not handled; beyond it, reading pauses
 constexpr std::size_t unread_limit = 16u << 20;
+// `SocketEvents::read` gets longer texts on a thread of `ServerState::readers`: parsing 1 MiB takes some 20 ms.
+constexpr std::size_t read_here_most = 64u << 10;
 constexpr std::size_t write_buffer = 16u << 10;
 constexpr std::size_t reason_limit = 120;
 constexpr int unacknowledged_ms = 10'000;  // Agents connect again at once; a reader of a download may pause for longer.
@@ -76,9 +78,22 @@ class WebSocket : public IoThreadMember, public std::enable_shared_from_this<Web
     void cut() override { ended("the server has shut down"); }
 
   private:
+    // A text on its way to the loop.
+    struct Arrival {
+        Loop& loop;
+        std::shared_ptr<bool> alive;
+        std::weak_ptr<WebSocket> socket;
+        std::shared_ptr<SocketEvents> events;
+        std::shared_ptr<SocketShared> shared;
+        std::size_t bytes = 0;
+        bool resumes = false;  // the connection is read again once the loop has handled the text
+    };
+
     void take(Wire& wire);
     void read();
     void heard();
+    void read_aside(Arrival arrival, std::string text);
+    static void to_loop(Arrival arrival, Loop::Task deliver);
     void say_goodbye();
     void resume();
 
@@ -91,7 +106,9 @@ class WebSocket : public IoThreadMember, public std::enable_shared_from_this<Web
     std::unique_ptr<Frames> stream_;
     beast::flat_buffer in_;
     std::string out_;
-    bool open_ = false, writing_ = false, paused_ = false, closing_ = false, close_sent_ = false, ended_ = false;
+    // The WebSocket itself while no read is pending: nothing else would own it. Null while it is being read.
+    std::shared_ptr<WebSocket> paused_;
+    bool open_ = false, writing_ = false, closing_ = false, close_sent_ = false, ended_ = false;
     std::string close_reason_;
 };
 
@@ -170,31 +187,57 @@ void WebSocket::heard() {
     if (ended_) return;
     std::string text(static_cast<const char*>(in_.data().data()), in_.size());
     in_.consume(in_.size());
-    const std::size_t bytes = text.size() + 1;
+    Arrival arrival{.loop = role_.loop,
+                    .alive = role_.alive,
+                    .socket = weak_from_this(),
+                    .events = events_,
+                    .shared = shared_,
+                    .bytes = text.size() + 1};
+    const bool fills = shared_->unread.fetch_add(arrival.bytes) + arrival.bytes > unread_limit;
+    if (events_->read && role_.readers && text.size() > read_here_most)
+        return read_aside(std::move(arrival), std::move(text));
     Loop::Task deliver;
     if (events_->read)
         deliver = events_->read(std::move(text));
     else if (events_->on_text)
         deliver = [events = events_, text = std::move(text)]() mutable { events->on_text(std::move(text)); };
-    // On the loop only `alive` shows whether the server, and with it the io_context, still exists.
-    auto task = [weak = weak_from_this(), alive = role_.alive, events = events_, shared = shared_,
-                 deliver = std::move(deliver), bytes]() mutable {
-        if (!*alive) return;
+    if (fills) paused_ = shared_from_this();
+    to_loop(std::move(arrival), std::move(deliver));
+    if (!fills) read();
+}
+
+// Parses a long text on another thread, since this thread carries other connections. The connection is read again once
+// the loop has handled the text, so that texts keep their order. The other thread does not own the WebSocket, which
+// ends on its own thread.
+void WebSocket::read_aside(Arrival arrival, std::string text) {
+    paused_ = shared_from_this();
+    arrival.resumes = true;
+    role_.readers->add(role_.peer.certificate_name, [arrival = std::move(arrival), text = std::move(text)]() mutable {
+        Loop::Task deliver = arrival.events->read(std::move(text));
+        to_loop(std::move(arrival), std::move(deliver));
+    });
+}
+
+// The callbacks may own the socket's handle, so the loop destroys the last reference to them.
+void WebSocket::to_loop(Arrival arrival, Loop::Task deliver) {
+    Loop& loop = arrival.loop;
+    loop.post([arrival = std::move(arrival), deliver = std::move(deliver)]() mutable {
+        // On the loop only `alive` shows whether the server, and with it the io_context, still exists.
+        if (!*arrival.alive) return;
+        const auto& shared = arrival.shared;
         if (deliver && !shared->silent) deliver();
-        const std::size_t before = shared->unread.fetch_sub(bytes);
-        if (before > unread_limit && before - bytes <= unread_limit && *alive)
-            asio::post(shared->io, [weak] {
-                if (auto self = weak.lock()) self->resume();
-            });
-    };
-    paused_ = shared_->unread.fetch_add(bytes) + bytes > unread_limit;
-    role_.loop.post(std::move(task));
-    if (!paused_ && !ended_) read();
+        const std::size_t before = shared->unread.fetch_sub(arrival.bytes);
+        const bool has_room_again = before > unread_limit && before - arrival.bytes <= unread_limit;
+        if (!(arrival.resumes || has_room_again) || !*arrival.alive) return;
+        asio::post(shared->io, [weak = arrival.socket] {
+            if (auto self = weak.lock()) self->resume();
+        });
+    });
 }
 
 void WebSocket::resume() {
     if (!paused_ || ended_) return;
-    paused_ = false;
+    paused_.reset();  // The caller owns the WebSocket.
     read();
 }
 
@@ -246,6 +289,7 @@ void WebSocket::say_goodbye() {
 void WebSocket::ended(std::string why) {
     if (ended_) return;
     ended_ = true;
+    const auto self = std::move(paused_);
     goodbye_.stop();
     {
         std::lock_guard lock(shared_->mutex);

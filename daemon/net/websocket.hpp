@@ -20,6 +20,7 @@ struct SocketRole {
     std::shared_ptr<bool> alive;  // used by the loop's thread; false: events have no receiver any more
     Peer peer;
     IoThread* io_thread = nullptr;   // for a server's socket
+    PlacePools* readers = nullptr;   // threads that parse long texts; null: the connection's own thread does
     std::shared_ptr<void> keeper{};  // the server state; the handle owns it, so that the io_context exists for posting
 };
 

@@ -110,6 +110,74 @@ TEST_CASE("texts may be read by the connection's own thread, and what that gives
     CHECK(readers.all().front() != home);
 }
 
+TEST_CASE("a long text that is being read delays no other connection") {
+    net::ServerOptions options;
+    options.threads = 1;
+    Connected pair(options);
+    std::promise<void> release;
+    Seen<std::size_t> begun;
+    pair.far_reads = [&, released = release.get_future().share()](std::string text) -> net::Loop::Task {
+        begun.set(text.size());
+        if (text.size() > 1'000) released.wait_for(patience);
+        return [&, text = std::move(text)] { pair.far_side.texts.set(text); };
+    };
+    REQUIRE(pair.dial().ok());
+    REQUIRE(pair.accepted.wait(1));
+    const std::string large(1u << 20, 'L');
+    pair.near_home.on_loop([&] {
+        for (const std::string& text : {std::string("first"), large, std::string("last")}) CHECK(pair.near->send(text));
+    });
+    REQUIRE(begun.wait(2));
+    net::Endpoint endpoint = pair.server.endpoint();
+    endpoint.answer_timeout_ms = 5'000;
+    const auto other = net::Client(endpoint).call({.target = "/v1/other"});
+    CHECK(pair.far_side.texts.count() == 1);
+    release.set_value();
+    REQUIRE(pair.far_side.texts.wait(3));
+    CHECK(pair.far_side.texts.all() == std::vector<std::string>{"first", large, "last"});
+    REQUIRE(other.ok());
+    CHECK(other->status == 403);
+}
+
+TEST_CASE("a connection pauses while the loop is behind, and continues") {
+    Connected pair;
+    REQUIRE(pair.dial().ok());
+    REQUIRE(pair.accepted.wait(1));
+    std::promise<void> release;
+    pair.server.home.loop.post([released = release.get_future().share()] { released.wait_for(patience); });
+    const std::string large(1u << 20, 'L');
+    constexpr std::size_t texts = 40;  // 16 MiB may wait for the loop
+    pair.near_home.on_loop([&] {
+        for (std::size_t sent = 0; sent < texts; ++sent) CHECK(pair.near->send(large));
+    });
+    CHECK_FALSE(pair.near_side.ends.wait(1, std::chrono::milliseconds(500)));
+    release.set_value();
+    CHECK(pair.far_side.texts.wait(texts, std::chrono::seconds(20)));
+    CHECK(pair.near_side.ends.count() == 0);
+}
+
+TEST_CASE("a server ends while a long text is being read") {
+    Connected pair;
+    std::promise<void> release;
+    Seen<std::size_t> begun;
+    pair.far_reads = [&, released = release.get_future().share()](std::string text) -> net::Loop::Task {
+        begun.set(text.size());
+        released.wait_for(patience);
+        return [&] { pair.far_side.texts.set("too late"); };
+    };
+    REQUIRE(pair.dial().ok());
+    REQUIRE(pair.accepted.wait(1));
+    pair.near_home.on_loop([&] { CHECK(pair.near->send(std::string(1u << 20, 'L'))); });
+    REQUIRE(begun.wait(1));
+    std::thread releases([&] {
+        pair.near_side.ends.wait(1);  // The server has begun to end.
+        release.set_value();
+    });
+    pair.server.stop();
+    releases.join();
+    CHECK(pair.far_side.texts.count() == 0);
+}
+
 TEST_CASE("what was sent before a close arrives, then both sides learn of the end, once") {
     Connected pair;
     REQUIRE(pair.dial().ok());
