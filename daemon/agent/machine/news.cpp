@@ -8,9 +8,9 @@ using namespace protocol;
 namespace {
 
 constexpr std::int64_t gather_ms = 20;
-// Bound on unacknowledged news; a single one may be larger.
+// Bounds on unacknowledged news and on one message. A single item may be larger.
 constexpr std::size_t unacknowledged_bytes_max = std::size_t{16} << 20;
-constexpr std::size_t batch_bytes_max = std::size_t{12} << 20;  // the head reads messages of 16 MiB
+constexpr std::size_t batch_bytes_max = std::size_t{1} << 20;  // the head parses it in some 20 ms
 
 // Returns true for a report after the first of its attempt. The first one makes the run RUNNING. The others are
 // metrics, which may be sent a moment later, together.
