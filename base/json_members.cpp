@@ -1,6 +1,7 @@
 // See json_members.hpp.
 #include "base/json_members.hpp"
 
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "base/json_depth.hpp"
@@ -71,8 +72,22 @@ bool each_member(std::string_view object,
 
 bool is_name(std::string_view quoted, std::string_view name) {
     if (quoted.find('\\') == std::string_view::npos) return quoted == name;
+    return name_of(quoted) == name;
+}
+
+std::string name_of(std::string_view quoted) {
+    if (quoted.find('\\') == std::string_view::npos) return std::string(quoted);
     const nlohmann::json text = parse_json('"' + std::string(quoted) + '"');
-    return text.is_string() && text.get_ref<const std::string&>() == name;
+    return text.is_string() ? text.get<std::string>() : std::string(quoted);
+}
+
+std::optional<double> number_of(std::string_view value) {
+    if (value.empty() || (value[0] != '-' && (value[0] < '0' || value[0] > '9')))
+        return std::nullopt;  // from_chars: inf
+    double number = 0;
+    const auto [end, wrong] = std::from_chars(value.data(), value.data() + value.size(), number);
+    if (wrong != std::errc() || end != value.data() + value.size()) return std::nullopt;
+    return number;
 }
 
 void append_on_one_line(std::string& out, std::string_view json) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -16,6 +17,12 @@ bool each_member(std::string_view object,
 
 // Returns true if a name, as it stands between its quotes, means `name`.
 bool is_name(std::string_view quoted, std::string_view name);
+
+// Returns the name that stands between its quotes. Bytes that are no name in JSON stay as they are.
+std::string name_of(std::string_view quoted);
+
+// Returns the number that the text of a value means; nullopt for other values.
+std::optional<double> number_of(std::string_view value);
 
 // Appends a JSON text without the blanks and line ends between its values.
 void append_on_one_line(std::string& out, std::string_view json);

@@ -64,6 +64,19 @@ TEST_CASE("only the numbers of a commit's metrics go into the records") {
     CHECK(event.metrics == std::map<std::string, double>{{"loss", 0.5}});
 }
 
+TEST_CASE("a commit with many numbers keeps 1,000 of them and its score") {
+    Cluster cluster = cluster_with_attempt();
+    cluster.runs.at(RunId{1}).spec.retention.score_attribute = "score";
+    std::string metrics = "{";
+    for (int i = 0; i < 5'000; ++i) metrics += "\"n" + std::to_string(i) + "\":1,";
+    const protocol::News news{
+        1, protocol::Committed{.attempt = {1, 9, 2}, .metrics_json = metrics + R"("score":0.5,"a\u0062":2})"}};
+    const auto event = std::get<CheckpointCommitted>(event_of(cluster, NodeId{"n1"}, {}, news).value());
+    CHECK(event.metrics.size() == 1'001);
+    CHECK(event.metrics.at("score") == 0.5);
+    CHECK(event.metrics.contains("n999"));
+}
+
 TEST_CASE("the score of a commit may be nested; a key that is spelled like its path comes first") {
     Cluster cluster = cluster_with_attempt();
     cluster.runs.at(RunId{1}).spec.retention.score_attribute = "eval/top/acc";
