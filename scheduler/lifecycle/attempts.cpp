@@ -58,6 +58,19 @@ std::uint32_t beginnings_failed(const Cluster& cluster, RunId run) {
     return count;
 }
 
+// Returns the number of last attempts that lost a node uncounted, down to one that showed that the run harms no node.
+std::uint32_t losses_without_progress(const Cluster& cluster, RunId run) {
+    std::uint32_t count = 0;
+    auto at = cluster.attempts.upper_bound({.run = run, .number = UINT32_MAX});
+    while (at != cluster.attempts.begin() && count < limits::losses_in_a_row) {
+        const Attempt& attempt = (--at)->second;
+        if (at->first.run != run || attempt.committed) break;
+        if (attempt.started_at.ms != 0 && attempt.work_ended - attempt.started_at >= limits::proves_harmless) break;
+        count += attempt.lost_uncounted;
+    }
+    return count;
+}
+
 Duration wait_before_next(const Cluster& cluster, const Run& run, const Attempt& ended, std::uint32_t beginnings) {
     const FailurePolicy& policy = run.spec.failure;
     const std::uint32_t failures = ended.counted ? run.failures : beginnings;
@@ -102,6 +115,10 @@ void recover(Change& change, const Attempt& attempt) {
         return end_run(change, run.id, RunState::failed,
                        reasons::StartsFailed{
                            .attempts = beginnings, .prepared = port_was_taken(attempt), .cause = {attempt.cause}});
+    const std::uint32_t losses = attempt.lost_uncounted ? losses_without_progress(change.seen(), run.id) : 0;
+    if (losses >= limits::losses_in_a_row)
+        return end_run(change, run.id, RunState::failed,
+                       reasons::NodesLost{.attempts = losses, .cause = {attempt.cause}});
     run.state = RunState::recovering;
     run.reason = attempt.cause;
     const bool shrinks = run.spec.elastic && attempt.end_as == AttemptState::lost && !attempt.counted;

@@ -187,10 +187,15 @@ bool done_there(const Attempt& attempt, const NodeId& node) {
            });
 }
 
+// True if the loss of the node may be the doing of the run. A node that leaves is an admin's doing. A node that was
+// awaited may have been lost before the head's start, for any reason.
+bool may_be_lost_by_run(const reasons::NodeLost&, WasAwaited was_awaited) { return was_awaited == WasAwaited::no; }
+bool may_be_lost_by_run(const reasons::NodeLeft&, WasAwaited) { return false; }
+
 // Ranks on other nodes often fail because of a lost node before the loss is noticed. Then the node counts as the first
 // failure.
 template <class Gone>
-void lost_while_failing(Change& change, AttemptId id, Gone cause, Counts counts) {
+void lost_while_failing(Change& change, AttemptId id, Gone cause, Counts counts, WasAwaited was_awaited) {
     const Attempt& attempt = change.seen().attempts.at(id);
     const bool unheard = std::any_of(attempt.workers.begin(), attempt.workers.end(), [&](const Worker& worker) {
         return worker.seat.node == cause.node && worker.state != WorkerState::exited;
@@ -199,18 +204,12 @@ void lost_while_failing(Change& change, AttemptId id, Gone cause, Counts counts)
     Attempt& lost = change.edit(id);
     lost.end_as = AttemptState::lost;
     lost.counted = counts == Counts::yes;
+    lost.lost_uncounted = !lost.counted && may_be_lost_by_run(cause, was_awaited);
     cause.cause = {std::move(lost.cause)};
     lost.cause = std::move(cause);
     lost.first_failure.reset();
     lost.first_failure_lead_us = 0;
 }
-
-// True if the loss of the node may be the doing of the attempt's own start. A node that leaves is an admin's doing. A
-// node that was awaited may have been lost before the head's start, for any reason.
-bool may_be_lost_by_start(const Attempt& attempt, const reasons::NodeLost&, WasAwaited was_awaited) {
-    return attempt.started_at.ms == 0 && was_awaited == WasAwaited::no;
-}
-bool may_be_lost_by_start(const Attempt&, const reasons::NodeLeft&, WasAwaited) { return false; }
 
 template <class Gone>  // For NodeLost and NodeLeft.
 void lose_attempts(Change& change, const Gone& cause, Counts counts, Duration silent, WasAwaited was_awaited) {
@@ -219,7 +218,7 @@ void lose_attempts(Change& change, const Gone& cause, Counts counts, Duration si
         const bool elastic = change.seen().runs.at(id.run).spec.elastic.has_value();
         const Counts against = elastic ? Counts::no : counts;
         if (attempt.state == AttemptState::stopping) {
-            lost_while_failing(change, id, cause, against);
+            lost_while_failing(change, id, cause, against, was_awaited);
             node_is_empty(change, id, cause.node);
         } else if (!done_there(attempt, cause.node)) {
             work_ended(change, id, silent);
@@ -230,8 +229,10 @@ void lose_attempts(Change& change, const Gone& cause, Counts counts, Duration si
                     return worker.seat.node != cause.node || worker.state == WorkerState::placed;
                 });
             const Counts counted = never_started ? Counts::no : against;
-            if (counted == Counts::no && may_be_lost_by_start(attempt, cause, was_awaited))
-                change.edit(id).lost_in_start = true;
+            if (counted == Counts::no && may_be_lost_by_run(cause, was_awaited)) {
+                change.edit(id).lost_in_start = attempt.started_at.ms == 0;
+                change.edit(id).lost_uncounted = true;
+            }
             fail_attempt(change, id, AttemptState::lost, cause, counted);
         }
     }

@@ -76,6 +76,10 @@ inline constexpr std::size_t avoided_nodes = 8;  // the most nodes that a run av
 // After so many failed starts in a row, before any worker has reported, the run fails. A node that is lost during the
 // start is a failed start too: the run's `setup` may have taken it down, together with other users' runs.
 inline constexpr std::uint32_t failed_starts = 5;
+// After so many attempts in a row that lost a node uncounted, in the start or later, the run fails: it may be what ends
+// the nodes. An attempt that committed a checkpoint, or ran for `proves_harmless`, begins the series anew.
+inline constexpr std::uint32_t losses_in_a_row = 5;
+inline constexpr Duration proves_harmless{600'000};
 // The most times that one node of an attempt registers without the preparation that it was ordered. An order may be
 // lost with its connection. An agent that restarts again and again is likely to be ended by the preparation itself.
 inline constexpr std::ptrdiff_t preparations_forgotten = 2;

@@ -42,6 +42,7 @@ template Reason::Reason(reasons::FailuresSpent);
 template Reason::Reason(reasons::FailFast);
 template Reason::Reason(reasons::UserLimit);
 template Reason::Reason(reasons::StartsFailed);
+template Reason::Reason(reasons::NodesLost);
 template Reason::Reason(reasons::RankFailed);
 template Reason::Reason(reasons::RanksSucceeded);
 template Reason::Reason(reasons::NotPrepared);

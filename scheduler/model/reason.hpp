@@ -21,7 +21,7 @@ class Reason {
         reasons::RanksSucceeded, reasons::NotPrepared, reasons::EndUnseen, reasons::NodeLost, reasons::NodeLeft,
         reasons::NodeSmaller, reasons::StopMetric, reasons::GivenUp, reasons::NodeForgot, reasons::RequestedBy,
         reasons::PreemptedBy, reasons::NodeDrains, reasons::ResizeRequested, reasons::RoomToGrow, reasons::DrainedBy,
-        reasons::Silent, reasons::Quarantined, reasons::UserLimit, reasons::QueueUserLimit>;
+        reasons::Silent, reasons::Quarantined, reasons::UserLimit, reasons::QueueUserLimit, reasons::NodesLost>;
 
     Reason() = default;
     template <class T>

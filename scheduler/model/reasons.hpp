@@ -96,6 +96,10 @@ struct StartsFailed {  // several attempts in a row failed before their workers 
     std::uint32_t attempts = 0; bool prepared = false;
     std::vector<Reason> cause; bool operator==(const StartsFailed&) const = default;
 };
+struct NodesLost {  // several attempts in a row lost a node without progress between them
+    static constexpr const char* kind = "nodes_lost";
+    std::uint32_t attempts = 0; std::vector<Reason> cause; bool operator==(const NodesLost&) const = default;
+};
 
 // ---- why an attempt ended -----------------------------------------------------------------------------------------
 struct RankFailed {

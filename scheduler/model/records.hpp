@@ -83,6 +83,7 @@ struct Attempt {
     std::int64_t first_failure_lead_us = 0;    // time from the first failure to the next death
     bool counted = false, committed = false;   // counts against max_failures; committed a checkpoint before its end
     bool lost_in_start = false;                // ended because a node was lost while its start was under way there
+    bool lost_uncounted = false;               // ended because a node was lost; not counted against max_failures
     std::vector<NodeId> forgotten_by;          // placed: nodes that lost their preparation, once for each time
     std::optional<CheckpointRequest> request;  // a pending request, or the one that the attempt was stopped for
     std::uint32_t checkpoints_lost = 0;        // number of reported checkpoints that never reached the storage

@@ -198,6 +198,10 @@ struct Sentence {
         return of(why.cause) + " (" + std::to_string(why.attempts) + " attempts in a row could not be " +
                (why.prepared ? "begun)" : "prepared)");
     }
+    std::string operator()(const reasons::NodesLost& why) const {
+        return of(why.cause) + " (" + std::to_string(why.attempts) +
+               " attempts in a row lost a node, without a checkpoint between them)";
+    }
     std::string operator()(const reasons::RankFailed& why) const {
         const ExitCause& exit = why.exit;
         std::string text = "ended";

@@ -99,6 +99,11 @@ struct Fields<reasons::StartsFailed> {
                    RTRAIN_FIELD(reasons::StartsFailed, cause));
 };
 template <>
+struct Fields<reasons::NodesLost> {
+    static constexpr auto list =
+        std::tuple(RTRAIN_FIELD(reasons::NodesLost, attempts), RTRAIN_FIELD(reasons::NodesLost, cause));
+};
+template <>
 struct Fields<reasons::RankFailed> {
     static constexpr auto list =
         std::tuple(RTRAIN_FIELD(reasons::RankFailed, rank), RTRAIN_FIELD(reasons::RankFailed, node),

@@ -76,8 +76,9 @@ struct Fields<Attempt> {
         RTRAIN_FIELD(Attempt, work_ended), RTRAIN_FIELD(Attempt, work_before), RTRAIN_FIELD(Attempt, end_as),
         RTRAIN_FIELD(Attempt, cause), RTRAIN_FIELD(Attempt, first_failure),
         RTRAIN_FIELD(Attempt, first_failure_lead_us), RTRAIN_FIELD(Attempt, counted), RTRAIN_FIELD(Attempt, committed),
-        Field{"ask", &Attempt::request}, RTRAIN_FIELD(Attempt, lost_in_start), RTRAIN_FIELD(Attempt, forgotten_by),
-        RTRAIN_FIELD(Attempt, checkpoints_lost), RTRAIN_FIELD(Attempt, last_checkpoint_lost));
+        Field{"ask", &Attempt::request}, RTRAIN_FIELD(Attempt, lost_in_start), RTRAIN_FIELD(Attempt, lost_uncounted),
+        RTRAIN_FIELD(Attempt, forgotten_by), RTRAIN_FIELD(Attempt, checkpoints_lost),
+        RTRAIN_FIELD(Attempt, last_checkpoint_lost));
 };
 template <>
 struct Fields<Checkpoint> {

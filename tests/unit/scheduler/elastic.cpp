@@ -80,6 +80,81 @@ TEST_CASE("ranks that fail of a node's loss before it is noticed do not count ei
     CHECK(size_of(world, run) == 1);
 }
 
+namespace {
+
+// Starts the run's attempt on n1, commits a checkpoint if it has a name, and loses n1 after `ms`.
+void loses_its_node_after(World& world, RunId run, std::int64_t ms, const std::string& checkpoint = "") {
+    world.prepare(run);
+    world.start(run);
+    if (!checkpoint.empty()) world.commits(run, checkpoint);
+    world.pass(ms);
+    world.tell(NodeLost{.node = {"n1"}, .why = "silent"});
+    world.tell(node("n1", 1));
+    world.pass(60'000);
+}
+
+}  // namespace
+
+TEST_CASE("an elastic run whose node is lost 5 times without progress fails", "[elastic]") {
+    World world;
+    world.nodes(1, 1);
+    const RunId run = world.submit({.workers = 2, .max_failures = 0, .workers_min = 1});
+    for (std::uint32_t loss = 1; loss <= limits::losses_in_a_row; ++loss) {
+        REQUIRE(world.attempt(run).state == AttemptState::placed);
+        loses_its_node_after(world, run, 40'000);
+    }
+    CHECK(world.run(run).state == RunState::failed);
+    CHECK(world.run(run).attempts == limits::losses_in_a_row);
+    CHECK(world.run(run).failures == 0);
+    CHECK(to_text(world.run(run).reason) ==
+          "node n1 was lost: silent (5 attempts in a row lost a node, without a checkpoint between them)");
+}
+
+TEST_CASE("losses in starts and later ones are one series", "[elastic]") {
+    World world;
+    world.nodes(1, 1);
+    const RunId run = world.submit({.workers = 2, .max_failures = 0, .workers_min = 1});
+    for (std::uint32_t loss = 1; loss <= limits::losses_in_a_row; ++loss) {
+        REQUIRE(world.attempt(run).state == AttemptState::placed);
+        if (loss % 2 == 0) loses_its_node_after(world, run, 0);
+        if (loss % 2 == 0) continue;
+        world.tell(NodeLost{.node = {"n1"}, .why = "silent"});
+        world.tell(node("n1", 1));
+        world.pass(60'000);
+    }
+    CHECK(world.run(run).state == RunState::failed);
+}
+
+TEST_CASE("an elastic run that makes progress outlives any number of lost nodes", "[elastic]") {
+    for (const bool commits : {true, false}) {
+        World world;
+        world.nodes(1, 1);
+        const RunId run = world.submit({.workers = 2, .max_failures = 0, .workers_min = 1});
+        for (std::uint32_t loss = 1; loss <= 4 * limits::losses_in_a_row; ++loss) {
+            REQUIRE(world.attempt(run).state == AttemptState::placed);
+            const bool progress = loss % limits::losses_in_a_row == 0;
+            loses_its_node_after(world, run, progress && !commits ? limits::proves_harmless.ms : 1'000,
+                                 progress && commits ? "checkpoint_00000" + std::to_string(loss / 5) : "");
+        }
+        CHECK(world.attempt(run).state == AttemptState::placed);
+    }
+}
+
+TEST_CASE("an elastic run is not blamed for nodes that an admin removes", "[elastic]") {
+    World world;
+    world.nodes(1, 1);
+    const RunId run = world.submit({.workers = 2, .max_failures = 0, .workers_min = 1});
+    for (std::uint32_t loss = 1; loss <= 2 * limits::losses_in_a_row; ++loss) {
+        REQUIRE(world.attempt(run).state == AttemptState::placed);
+        world.prepare(run);
+        world.start(run);
+        world.tell(NodeLeft{.node = {"n1"}});
+        world.tell(node("n1", 1));
+        world.pass(60'000);
+    }
+    CHECK(world.attempt(run).state == AttemptState::placed);
+}
+
 TEST_CASE("a failing worker of an elastic run counts as for any other", "[elastic]") {
     World world;
     world.nodes(2, 1);
