@@ -32,5 +32,8 @@ inline constexpr std::int64_t setup_share_ms = 10 * 60 * 1'000;
 // Bound on the processes and threads of an attempt on a node, with its setup, if its workers have a cgroup. It is far
 // above the number of eight ranks with loaders, and far below the kernel's limit.
 inline constexpr std::size_t tasks_of_attempt = 16'384;
+// Templates of warm workers of one user, with their standbys: three quarters of those that a node has, so that other
+// users' first ones find a place.
+inline constexpr std::size_t templates_of_user = 6;
 
 }  // namespace rtrain::agent::limits

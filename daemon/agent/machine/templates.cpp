@@ -37,16 +37,19 @@ std::size_t count_in_memory(const Templates& templates) {
                                                   [](const auto& entry) { return takes_memory(entry.second); }));
 }
 
+std::size_t count_of_user(const Templates& templates, const std::string& user) {
+    return static_cast<std::size_t>(std::count_if(templates.all.begin(), templates.all.end(), [&](const auto& entry) {
+        return takes_memory(entry.second) && entry.second.user == user;
+    }));
+}
+
 // True if the user's templates have half of the places or half of the memory: then a new one takes its room from these.
 bool has_half(const Templates& templates, const std::string& user) {
-    std::size_t count = 0;
     std::int64_t bytes = 0;
-    for (const auto& [key, warm_template] : templates.all) {
-        if (!takes_memory(warm_template) || warm_template.user != user) continue;
-        ++count;
-        bytes += bytes_of(templates, warm_template);
-    }
-    return 2 * count >= templates.policy.templates_max || 2 * bytes >= templates.policy.memory_max;
+    for (const auto& [key, warm_template] : templates.all)
+        if (takes_memory(warm_template) && warm_template.user == user) bytes += bytes_of(templates, warm_template);
+    return 2 * count_of_user(templates, user) >= templates.policy.templates_max ||
+           2 * bytes >= templates.policy.memory_max;
 }
 
 // The ready one that is needed the least, but not `spared`: a standby, or else the one whose last use is the longest
@@ -184,6 +187,26 @@ bool takes_place(Step& step, const std::string& user) {
     return true;
 }
 
+// Returns whether the user may have one more template. A standby of the user makes place for a template, or else the
+// one that was unused the longest and serves no attempt that is here. Nothing makes place for a standby.
+bool makes_place_of_user(Step& step, const std::string& key) {
+    Templates& templates = step.state.templates;
+    const std::string& user = templates.all.at(key).user;
+    if (count_of_user(templates, user) < templates.policy.user_templates_max) return true;
+    if (is_standby(key)) return false;
+    const auto need = [](Entry at) { return std::pair(!is_standby(at->first), at->second.used_at); };
+    Entry least = templates.all.end();
+    for (Entry at = templates.all.begin(); at != templates.all.end(); ++at) {
+        if (at->second.phase != TemplatePhase::ready || at->second.user != user) continue;
+        forget_ended(step, at->second);
+        if (!is_standby(at->first) && !at->second.attempts.empty()) continue;
+        if (least == templates.all.end() || need(at) < need(least)) least = at;
+    }
+    if (least == templates.all.end()) return false;
+    end_for_now(step, least, templates.policy.unfit_ms);
+    return true;
+}
+
 void begin(Step& step, const std::string& key) {
     Templates& templates = step.state.templates;
     Template& warm_template = templates.all.at(key);
@@ -195,6 +218,7 @@ void begin(Step& step, const std::string& key) {
     const bool standby_serves = may_fork_from(templates, standby_of(key));
     if (standby_serves && !has_room(templates, bytes))
         return want(step, warm_template, templates.policy.standby_delay_ms);
+    if (!makes_place_of_user(step, key)) return want(step, warm_template, templates.policy.standby_delay_ms);
     if (!make_room(step, key, bytes)) return call_unfit(step, key, warm_template);
     warm_template.phase = TemplatePhase::starting;
     warm_template.due = step.now + Duration{templates.policy.import_ms};
@@ -216,15 +240,19 @@ Time wake_of(const AgentState& state, const std::string& key, const Template& wa
     return warm_template.used_at + Duration{is_standby(key) ? policy.standby_idle_ms : policy.idle_ms};
 }
 
+// Forgets the oldest environments of the user who has the most, so that no user makes the agent forget those of others.
 void forget_some(Templates& templates) {
     while (templates.all.size() > kept_max) {
-        Entry oldest = templates.all.end();
+        std::map<std::string, std::size_t> count;
+        for (const auto& [key, warm_template] : templates.all)
+            count[warm_template.user] += !takes_memory(warm_template);
+        const auto weight = [&](Entry at) { return std::pair(count[at->second.user], -at->second.used_at.ms); };
+        Entry forgotten = templates.all.end();
         for (Entry at = templates.all.begin(); at != templates.all.end(); ++at)
-            if (!takes_memory(at->second) &&
-                (oldest == templates.all.end() || at->second.used_at < oldest->second.used_at))
-                oldest = at;
-        if (oldest == templates.all.end()) return;
-        templates.all.erase(oldest);
+            if (!takes_memory(at->second) && (forgotten == templates.all.end() || weight(at) > weight(forgotten)))
+                forgotten = at;
+        if (forgotten == templates.all.end()) return;
+        templates.all.erase(forgotten);
     }
 }
 
@@ -255,6 +283,13 @@ std::string why_paused(const Templates& templates, const std::string& key) {
     return "its templates have failed " + std::to_string(entry->second.failures) +
            " times in a row (the last: " + entry->second.failure + "), and none is made for " +
            std::to_string(entry->second.pause_ms / 1'000) + " s";
+}
+
+std::string why_user_has_no_place(const Templates& templates, const std::string& user) {
+    const std::size_t count = count_of_user(templates, user);
+    if (count < templates.policy.user_templates_max) return {};
+    return "user " + user + " has " + std::to_string(count) +
+           " templates of warm workers on this node, the most of one user; this one is made once another is unused";
 }
 
 void on(Step& step, const EnvironmentUsed& input) {

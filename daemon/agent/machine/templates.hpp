@@ -26,6 +26,7 @@ struct AttemptKey {
 struct WarmPolicy {
     bool on = false;
     std::size_t templates_max = 8;
+    std::size_t user_templates_max = 8;       // of one user
     std::int64_t memory_max = 0;              // bytes, of all together
     std::int64_t delay_ms = 3'000;            // after the first use: the run that begins has the processors first
     std::int64_t import_ms = 120'000;         // a template that is not ready by then is none
@@ -74,6 +75,8 @@ std::optional<std::string> template_to_fork(const Templates& templates, const st
 bool may_fork_from(const Templates& templates, const std::string& key);
 // Why no template of this environment is made for a while; empty: nothing keeps it from being made.
 std::string why_paused(const Templates& templates, const std::string& key);
+// Returns why no further template of the user is made now; empty if the user has fewer than one user may have.
+std::string why_user_has_no_place(const Templates& templates, const std::string& user);
 
 // ---- inputs
 struct EnvironmentUsed {  // a worker of it starts, plainly or not

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "daemon/agent/base/clocks.hpp"
+#include "daemon/agent/base/limits.hpp"
 #include "daemon/agent/base/log.hpp"
 #include "daemon/agent/hardware/nvidia_nodes.hpp"
 #include "daemon/agent/peers/cluster_store.hpp"
@@ -134,6 +135,7 @@ AgentState first_state(const ThisNode& node) {
     state.scratch_quota = node.options.scratch_quota;
     state.templates.policy.on = node.options.warm;
     state.templates.policy.memory_max = node.options.warm_memory;
+    state.templates.policy.user_templates_max = limits::templates_of_user;
     return state;
 }
 

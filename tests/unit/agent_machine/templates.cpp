@@ -155,6 +155,49 @@ TEST_CASE("a user with half of the templates takes the room of a new one from th
     CHECK(make_for("cleo", "c1") == Keys{"b1"});
 }
 
+TEST_CASE("a user has no more templates than one user may have") {
+    Machine machine = warm_machine();
+    machine.state.templates.policy.user_templates_max = 2;
+    const AttemptKey attempt_2{18, 1};
+    machine.state.attempts[attempt_1];
+    machine.state.attempts[attempt_2];
+    const auto make_for = [&](const std::string& user, const std::string& key, AttemptKey attempt) {
+        machine.take(EnvironmentUsed{key, attempt, user});
+        const Outputs outputs = machine.later(3'000);
+        for (const std::string& begun : made(outputs)) machine.take(TemplateReady{begun, 300 * mib});
+        return std::pair(made(outputs), ended(outputs));
+    };
+    CHECK(why_user_has_no_place(machine.state.templates, "ana").empty());
+    CHECK(make_for("ana", "a1", attempt_1) == std::pair(Keys{"a1"}, Keys{}));
+    CHECK(make_for("ana", "a2", attempt_2) == std::pair(Keys{"a2"}, Keys{}));
+    CHECK(why_user_has_no_place(machine.state.templates, "ana").starts_with("user ana has 2 templates"));
+    CHECK(make_for("ana", "a3", attempt_1) == std::pair(Keys{}, Keys{}));  // both serve attempts that are here
+    CHECK(make_for("bob", "b1", attempt_1) == std::pair(Keys{"b1"}, Keys{}));
+    CHECK(why_user_has_no_place(machine.state.templates, "bob").empty());
+    machine.state.attempts.erase(attempt_2);
+    const Outputs later = machine.later(10'000);
+    CHECK(ended(later) == Keys{"a2"});
+    CHECK(made(later) == Keys{"a3"});
+}
+
+TEST_CASE("a user with as many templates as one may have gets no standby") {
+    Machine machine = warm_machine();
+    machine.state.templates.policy.user_templates_max = 1;
+    fork_worker(machine);
+    CHECK(made(machine.later(60'000)).empty());
+    machine.state.templates.policy.user_templates_max = 2;
+    CHECK(made(machine.later(60'000)) == Keys{standby_of("a")});
+}
+
+TEST_CASE("a user with many environments makes the agent forget no other user's") {
+    Machine machine = warm_machine();
+    machine.take(EnvironmentUsed{"b", {}, "bob"});
+    machine.take(TemplateEnded{"b"});
+    for (int i = 0; i < 200; ++i) machine.take(EnvironmentUsed{"a" + std::to_string(i), {}, "ana"});
+    CHECK(machine.state.templates.all.size() == 64);
+    CHECK(machine.state.templates.all.contains("b"));
+}
+
 TEST_CASE("a template without use ends; a use lets it stay") {
     Machine machine = warm_machine();
     make(machine, "a");

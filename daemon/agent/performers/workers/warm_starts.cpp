@@ -110,7 +110,7 @@ void WarmStarts::start(const WorkerStart& worker, const TemplateChoice& choice) 
     forget_specs();
     specs_[environment] = choice.spec;
     const std::optional<std::string> to_fork = template_to_fork(uses_.state.templates, environment);
-    const std::string why_not = to_fork ? "" : why_no_template(environment);  // as it is before this use of it
+    const std::string why_not = to_fork ? "" : why_no_template(choice.spec);  // as it is before this use of it
     uses_.inputs.enqueue(EnvironmentUsed{environment, worker.attempt, choice.spec.token_user});
     if (!to_fork) return start_plainly(worker, why_not);
     keepers_.fork_worker(*to_fork, worker, choice.start,
@@ -124,10 +124,12 @@ void WarmStarts::start(const WorkerStart& worker, const TemplateChoice& choice) 
                           .waits = [this, worker](const std::string& why) { tell_wait(worker, why); }});
 }
 
-std::string WarmStarts::why_no_template(const std::string& key) const {
-    if (const std::string paused = why_paused(uses_.state.templates, key); !paused.empty()) return paused;
-    const auto unfit = unfit_.find(key);
-    return unfit == unfit_.end() ? "its template is not made yet" : unfit->second;
+std::string WarmStarts::why_no_template(const TemplateSpec& spec) const {
+    const Templates& templates = uses_.state.templates;
+    if (const std::string paused = why_paused(templates, spec.key); !paused.empty()) return paused;
+    if (const auto unfit = unfit_.find(spec.key); unfit != unfit_.end()) return unfit->second;
+    const std::string no_place = why_user_has_no_place(templates, spec.token_user);
+    return no_place.empty() ? "its template is not made yet" : no_place;
 }
 
 // The end of the wait is told when it is known, as for any worker.

@@ -44,7 +44,7 @@ class WarmStarts {
     void keep_ready();
     void choose(AttemptKey key, std::uint32_t rank, const std::string& how);
     void start_plainly(const WorkerStart& worker, const std::string& why);
-    std::string why_no_template(const std::string& key) const;
+    std::string why_no_template(const TemplateSpec& spec) const;
     void tell_wait(const WorkerStart& worker, const std::string& why);
     void forget_specs();
 
