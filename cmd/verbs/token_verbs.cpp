@@ -190,6 +190,7 @@ Result<json> wished(const Arguments& arguments) {
                          .next = "for example --files 100GiB"};
         body[place] = *bytes;
     }
+    if (arguments.has("streams")) body["streams"] = arguments.number("streams", 0);
     if (arguments.has("default")) {
         if (!body.empty())
             return Error{
@@ -259,7 +260,11 @@ std::vector<Command> quota_commands() {
                        size("database", "let the user's rows take so much of the state database"),
                        size("files", "let logs, values and archives take so much on the head's disk"),
                        size("storage", "let files below cluster:// take so much"),
-                       {.name = "default", .help = "give the user the limit that all have"}},
+                       {.name = "streams",
+                        .takes = Value::number,
+                        .shown = "N",
+                        .help = "let the user follow so many logs, events and metrics at a time"},
+                       {.name = "default", .help = "give the user the limits that all have"}},
              .handler = quota}};
 }
 

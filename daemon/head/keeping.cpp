@@ -49,6 +49,7 @@ Status Head::count_kept() {
     KeptBytes limit = options_.user_limit.value_or(limit_on(options_.data_dir));
     if (limit.storage == 0) limit.storage = storage_limit(options_.storage_root);
     bytes_.limit_all(limit);
+    bytes_.limit_streams_of_all(options_.user_streams);
     recall_quotas(bytes_, journal_->settings(quota_prefix));
     head::follow(bytes_, events_.cluster());
     const auto rows = journal_->kept_rows(users_of_runs(events_.cluster()));

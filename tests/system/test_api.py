@@ -175,6 +175,7 @@ def test_every_answer_of_a_live_head_is_as_described(cluster, tmp_path):
     api.check("DELETE", f"/v1/tokens/{token['id']}")
     kept = api.check("GET", "/v1/quotas/eve")
     assert api.check("PUT", "/v1/quotas/eve", {"memory": 1 << 20})["limit"]["memory"] == 1 << 20 != kept["limit"]["memory"]
+    assert api.check("PUT", "/v1/quotas/eve", {"streams": 7})["streams_limit"] == 7 != kept["streams_limit"]
     api.check("PUT", "/v1/storage/notes/a.txt", b"text")
     api.check("DELETE", "/v1/storage/notes?tree=true")
     api.check("PUT", "/v1/queues/lab", {"share": 2, "quota": {"CPU": "8"}, "borrow": False, "user_runs": 3, "user_gpus": 4})

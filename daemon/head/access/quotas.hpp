@@ -1,7 +1,9 @@
 // The limits that admins have set for single users: settings of the journal, and the same values in UserBytes.
 #pragma once
 
+#include <cstddef>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "daemon/head/base/user_bytes.hpp"
@@ -10,8 +12,17 @@ namespace rtrain::head {
 
 inline constexpr const char* quota_prefix = "quota/";
 
-// Returns the text of a user's setting; empty if the user has the common limit.
-std::string quota_text(const std::optional<KeptBytes>& own);
+// The limits of a user that differ from those of all users; nullopt: as all users.
+struct OwnLimits {
+    std::optional<KeptBytes> bytes;
+    std::optional<std::size_t> streams;
+};
+inline constexpr std::size_t streams_limit_most = 100'000;
+
+OwnLimits own_limits_of(const UserBytes& bytes, const std::string& user);
+void set_own_limits(UserBytes& bytes, const std::string& user, const OwnLimits& own);
+// Returns the text of a user's setting; empty if the user has the limits of all users.
+std::string quota_text(const OwnLimits& own);
 // Keys are whole setting names.
 void recall_quotas(UserBytes& bytes, const std::map<std::string, std::string>& settings);
 

@@ -87,8 +87,8 @@ void post_join(Exchange&, TokenBook&, Revocations&, const Sessions&, const Ident
 void post_certificate(Exchange&, Revocations&, const Identity&);
 
 // access/quotas.cpp
-void get_quota(Exchange&, const UserBytes&, const HeadOptions&);
-void put_quota(Exchange&, UserBytes&, const HeadOptions&);
+void get_quota(Exchange&, const UserBytes&);
+void put_quota(Exchange&, UserBytes&);
 
 // blobs.cpp
 void head_blob(Exchange&, const HeadOptions&, const Ownership&, const Submissions&);

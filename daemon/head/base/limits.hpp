@@ -17,7 +17,7 @@ inline constexpr std::int64_t user_database = 4 * GiB;
 // Runs that have not ended. Lists, metrics and the scheduler look at each of them.
 inline constexpr std::size_t user_live_runs = 20'000;
 // Streams that are open: followed events, logs and metrics. Each is a connection, of which a head with 8,192 gives one
-// user 512; the others stay for the user's requests.
+// user 512; the others stay for the user's requests. `rtrain access quota USER --streams N` sets another limit.
 inline constexpr std::size_t user_streams = 256;
 // Logs, values, code archives and secrets in files.
 inline constexpr std::int64_t user_files = 64 * GiB;

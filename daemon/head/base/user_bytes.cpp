@@ -223,7 +223,33 @@ Status UserBytes::reserve(const std::string& user, Kept kind, const KeptBytes& m
     return may;
 }
 
-std::shared_ptr<const void> UserBytes::open_stream(const std::string& user, std::size_t most) {
+void UserBytes::limit_streams_of_all(std::size_t most) {
+    std::lock_guard held(guard_);
+    streams_limit_ = most;
+}
+
+void UserBytes::limit_streams(const std::string& user, std::optional<std::size_t> own) {
+    std::lock_guard held(guard_);
+    if (own)
+        own_streams_limits_[user] = *own;
+    else
+        own_streams_limits_.erase(user);
+}
+
+std::optional<std::size_t> UserBytes::own_streams_limit(const std::string& user) const {
+    std::lock_guard held(guard_);
+    const auto own = own_streams_limits_.find(user);
+    return own == own_streams_limits_.end() ? std::nullopt : std::optional(own->second);
+}
+
+std::size_t UserBytes::streams_limit_of(const std::string& user) const {
+    const auto own = own_streams_limit(user);
+    std::lock_guard held(guard_);
+    return own.value_or(streams_limit_);
+}
+
+std::shared_ptr<const void> UserBytes::open_stream(const std::string& user) {
+    const std::size_t most = streams_limit_of(user);
     std::lock_guard held(guard_);
     auto& known = streams_[user];
     if (!known) known = std::make_shared<std::atomic<std::size_t>>(0);

@@ -89,8 +89,12 @@ class UserBytes {
     std::map<std::string, KeptBytes> own_limits() const;
 
     // ---- streams: answers that go on, such as followed logs
-    // Opens a stream of the user, which is open as long as the result exists. Null: the user has `most` of them.
-    std::shared_ptr<const void> open_stream(const std::string& user, std::size_t most);
+    void limit_streams_of_all(std::size_t most);  // for users without a limit of their own
+    void limit_streams(const std::string& user, std::optional<std::size_t> own);  // nullopt: as all users
+    std::size_t streams_limit_of(const std::string& user) const;
+    std::optional<std::size_t> own_streams_limit(const std::string& user) const;
+    // Opens a stream of the user, which is open as long as the result exists. Null: the user is at the limit.
+    std::shared_ptr<const void> open_stream(const std::string& user);
     std::size_t streams_of(const std::string& user) const;
 
   private:
@@ -108,6 +112,8 @@ class UserBytes {
     KeptBytes limit_;
     std::optional<Error> no_room_for_files_, no_room_for_rows_;
     std::map<std::string, KeptBytes> own_limits_;
+    std::size_t streams_limit_ = ~std::size_t{0};
+    std::map<std::string, std::size_t> own_streams_limits_;
     std::map<std::string, Account> accounts_;
     std::map<RunId, OfRun> runs_;
     std::map<std::pair<Kept, std::string>, std::map<std::string, KeptBytes>> named_;  // by user

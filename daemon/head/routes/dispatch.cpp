@@ -36,16 +36,19 @@ bool is_stream(const Exchange& exchange, const Route& route) {
 // Counts a stream for its user until its follower has ended, which owns a copy of `permitted`. Returns false if the
 // user has reached the limit; then the request has been answered.
 bool Api::count_stream(Exchange& exchange) {
-    const std::size_t most = uses_.options.user_streams;
-    const auto place = uses_.bytes.open_stream(exchange.caller.user, most);
+    const auto place = uses_.bytes.open_stream(exchange.caller.user);
     if (!place) {
+        const std::size_t most = uses_.bytes.streams_limit_of(exchange.caller.user);
         constexpr std::int64_t again_s = 5;
-        refuse_for_now(exchange,
-                       {ErrorCode::full,
-                        "user " + exchange.caller.user + " has " + std::to_string(most) +
-                            " streams open (followed logs, events and metrics), and a user may have no more",
-                        "end some of them (Ctrl-C, or close pages), or ask without follow"},
-                       again_s);
+        refuse_for_now(
+            exchange,
+            {ErrorCode::full,
+             "user " + exchange.caller.user + " has " + std::to_string(most) +
+                 " streams open (followed logs, events and metrics), and a user may have no more",
+             "end some of them (Ctrl-C, or close pages), ask without follow, or ask an admin for more (rtrain access "
+             "quota " +
+                 exchange.caller.user + " --streams N)"},
+            again_s);
         return false;
     }
     exchange.permitted = [permitted = std::move(exchange.permitted), place] { return permitted(); };

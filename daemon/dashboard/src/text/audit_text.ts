@@ -51,7 +51,7 @@ function queueText(name: string, detail: string): string {
 // `limit={"memory":1048576,"files":5}`, or `limit=default`.
 function limitText(user: string, target: Target): string {
   if (fact(target, "limit") === "default") return `gave ${user} the limits that all users have`;
-  const amounts = [...target.detail.matchAll(/"(\w+)":(\d+)/g)].map(([, name, count]) => `${name} ${bytes(Number(count))}`);
+  const amounts = [...target.detail.matchAll(/"(\w+)":(\d+)/g)].map(([, name, count]) => `${name} ${name === "streams" ? count : bytes(Number(count))}`);
   return `set the limits of what the head keeps for ${user}${amounts.length === 0 ? "" : `: ${amounts.join(", ")}`}`;
 }
 

@@ -14,6 +14,7 @@ test("the audit says in words what was done, to whom", () => {
   assert.equal(said("POST /v1/tokens", "/v1/tokens id=1f2e role=user user=lin"), "made a token of role user for lin");
   assert.equal(said("POST /v1/tokens", "/v1/tokens id=1f2e role=node user="), "made a token with which nodes join");
   assert.equal(said("PUT /v1/quotas/{user}", '/v1/quotas/lin limit={"database":5,"files":2147483648}'), "set the limits of what the head keeps for lin: database 5 B, files 2.0 GiB");
+  assert.equal(said("PUT /v1/quotas/{user}", '/v1/quotas/lin limit={"streams":9}'), "set the limits of what the head keeps for lin: streams 9");
   assert.equal(said("PUT /v1/quotas/{user}", "/v1/quotas/lin limit=default"), "gave lin the limits that all users have");
   assert.equal(said("PUT /v1/queues/{queue}", '/v1/queues/lab {"quota":{"GPU":"8","CPU":null},"share":2}'), "changed queue lab: quota GPU 8, CPU without limit; share 2");
   assert.equal(said("PUT /v1/queues/{queue}", '/v1/queues/lab {"quota":{"GPU":"8"'), "changed queue lab");

@@ -1,6 +1,8 @@
 // Shows admins the bytes that the head keeps for a user, by kind, with the user's limit. Admins may set another limit.
 #include "daemon/head/access/quotas.hpp"
 
+#include <utility>
+
 #include "daemon/head/access/tokens.hpp"
 #include "daemon/head/api/handlers.hpp"
 #include "daemon/head/requests/audit.hpp"
@@ -26,60 +28,75 @@ json bytes_json(const KeptBytes& bytes) {
     return out;
 }
 
-json quota_json(const UserBytes& bytes, const HeadOptions& options, const std::string& user) {
+json quota_json(const UserBytes& bytes, const std::string& user) {
     const UserBytes::Account account = bytes.of(user);
     json kinds = json::object();
     for (const auto& [kind, of_kind] : account.kinds) kinds[to_text(kind)] = bytes_json(of_kind);
     return {{"user", user},
             {"used", bytes_json(account.sum)},
             {"limit", bytes_json(bytes.limit_of(user))},
-            {"own_limit", bytes.own_limits().contains(user)},
+            {"own_limit", !quota_text(own_limits_of(bytes, user)).empty()},
             {"streams", bytes.streams_of(user)},
-            {"streams_limit", options.user_streams},
+            {"streams_limit", bytes.streams_limit_of(user)},
             {"kinds", std::move(kinds)}};
 }
 
-// Returns the limit that the body asks for: a number for each place that is to change, or "default".
-Result<std::optional<KeptBytes>> limit_in(const json& body, KeptBytes limit) {
-    if (body.value("default", json()) == json(true)) return std::optional<KeptBytes>();
+// Returns the integer in `value` if it is from 0 to `most`.
+std::optional<std::int64_t> integer_in(const json& value, std::int64_t most) {
+    const bool fits = value.is_number_integer() && value.get<std::int64_t>() >= 0 &&
+                      (!value.is_number_unsigned() || std::cmp_less_equal(value.get<std::uint64_t>(), most));
+    return fits && value.get<std::int64_t>() <= most ? std::optional(value.get<std::int64_t>()) : std::nullopt;
+}
+
+// Returns the limits that the body asks for: a number for each one that is to change, or "default". `limit`: in bytes,
+// as it is now.
+Result<OwnLimits> limits_in(const json& body, OwnLimits own, KeptBytes limit) {
+    if (body.value("default", json()) == json(true)) return OwnLimits();
     bool any = false;
     for (const KeptPlace& place : kept_places) {
         const json value = body.value(place.name, json());
         if (value.is_null()) continue;
-        const bool number = value.is_number_integer() && value.get<std::int64_t>() >= 0 &&
-                            (!value.is_number_unsigned() || value.get<std::uint64_t>() <= std::uint64_t(limit_most));
-        if (!number || value.get<std::int64_t>() > limit_most)
+        const auto number = integer_in(value, limit_most);
+        if (!number)
             return Error{ErrorCode::usage, std::string(place.name) + " is a number of bytes, at most 1 PiB", ""};
-        limit.*place.bytes = value.get<std::int64_t>();
+        limit.*place.bytes = *number;
+        own.bytes = limit;
         any = true;
     }
-    if (any) return std::optional(limit);
-    return Error{ErrorCode::usage, "give memory, database, files or storage in bytes, or default: true",
+    if (const json value = body.value("streams", json()); !value.is_null()) {
+        const auto number = integer_in(value, streams_limit_most);
+        if (!number)
+            return Error{ErrorCode::usage, "streams is a number, at most " + std::to_string(streams_limit_most), ""};
+        own.streams = static_cast<std::size_t>(*number);
+        any = true;
+    }
+    if (any) return own;
+    return Error{ErrorCode::usage, "give memory, database, files or storage in bytes, streams, or default: true",
                  "rtrain access quota --help"};
 }
 
 }  // namespace
 
-void get_quota(Exchange& exchange, const UserBytes& bytes, const HeadOptions& options) {
+void get_quota(Exchange& exchange, const UserBytes& bytes) {
     const std::string user = exchange.variables["user"];
     if (!is_user_name(user)) return refuse(exchange, bad_user_name());
-    reply_json(exchange, 200, quota_json(bytes, options, user));
+    reply_json(exchange, 200, quota_json(bytes, user));
 }
 
-void put_quota(Exchange& exchange, UserBytes& bytes, const HeadOptions& options) {
+void put_quota(Exchange& exchange, UserBytes& bytes) {
     const std::string user = exchange.variables["user"];
     if (!is_user_name(user)) return refuse(exchange, bad_user_name());
     const auto body = body_of(exchange);
     if (!body) return refuse(exchange, body.error());
-    const auto own = limit_in(*body, bytes.limit_of(user));
+    const auto own = limits_in(*body, own_limits_of(bytes, user), bytes.limit_of(user));
     if (!own) return refuse(exchange, own.error());
-    bytes.limit(user, *own);
-    audit_detail(exchange, *own ? "limit=" + quota_text(*own) : "limit=default");
-    exchange.events.save({.tokens = {},
-                          .settings = {{quota_prefix + user, quota_text(*own)}},
-                          .done = [kept = exchange, user, &bytes, &options]() mutable {
-                              reply_json(kept, 200, quota_json(bytes, options, user));
-                          }});
+    set_own_limits(bytes, user, *own);
+    const std::string text = quota_text(*own);
+    audit_detail(exchange, "limit=" + (text.empty() ? "default" : text));
+    exchange.events.save(
+        {.tokens = {}, .settings = {{quota_prefix + user, text}}, .done = [kept = exchange, user, &bytes]() mutable {
+             reply_json(kept, 200, quota_json(bytes, user));
+         }});
 }
 
 }  // namespace rtrain::head
