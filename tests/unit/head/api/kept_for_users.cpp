@@ -231,6 +231,52 @@ TEST_CASE("metrics that are no JSON object are read as empty before the loop") {
     CHECK(std::get<protocol::NewsBatch>(several).items[0].what == protocol::News{.what = checked}.what);
 }
 
+TEST_CASE("cluster:// uploads at the same time stay within the user's limit") {
+    const TemporaryFolder folder;
+    HeadUnderTest head(with_limit(folder, {.memory = roomy, .database = roomy, .files = roomy, .storage = MiB}));
+    const std::string ann = head.make_token("user", "ann"), bob = head.make_token("user", "bob");
+    const net::Endpoint node = join(head, "n1");
+    HandMadeAgent agent(node, "n1");
+    agent.register_node();
+    for (const auto& [token, name] : {std::pair(ann, "a"), std::pair(bob, "b")}) {
+        REQUIRE(head.call_as(token, "POST", "/v1/runs", {{"job", job(name)}}).status == 201);
+        start_attempt(agent, 1);
+    }
+    constexpr int bytes = 400'000, sent_at_once = 1'000;
+    const auto begin = [&](const std::string& path) {
+        auto raw = std::make_unique<net_tests::RawTls>(head.started.port, node.certificate, node.private_key);
+        raw->say("PUT /v1/storage/" + path + " HTTP/1.1\r\nHost: h\r\nContent-Length: " + std::to_string(bytes) +
+                 "\r\nConnection: close\r\n\r\n" + std::string(sent_at_once, 'x'));
+        return raw;
+    };
+    const auto finish = [&](net_tests::RawTls& raw) {
+        raw.say(std::string(bytes - sent_at_once, 'x'));
+        return raw.read_all().substr(0, 12);
+    };
+    const auto storage = [&](const char* kind) {
+        const json kinds = head.call("GET", "/v1/quotas/ann").body.at("kinds");
+        return kinds.contains(kind) ? kinds.at(kind).at("storage").get<int>() : 0;
+    };
+    auto one = begin("a/one");
+    REQUIRE(eventually([&] { return storage("uploads") == bytes; }));
+    auto two = begin("a/two");
+    REQUIRE(eventually([&] { return storage("uploads") == 2 * bytes; }));
+    CHECK(storage("stored files") == 0);
+    for (const char* path : {"a/three", "a/four"}) CHECK(begin(path)->read_all().starts_with("HTTP/1.1 507"));
+    CHECK(storage("uploads") == 2 * bytes);
+    CHECK(finish(*begin("b/one")) == "HTTP/1.1 201");  // another user's
+
+    one.reset();  // The upload breaks off.
+    CHECK(eventually([&] { return storage("uploads") == bytes; }));
+    auto three = begin("a/three");
+    REQUIRE(eventually([&] { return storage("uploads") == 2 * bytes; }));
+    CHECK(finish(*two) == "HTTP/1.1 201");
+    CHECK(finish(*three) == "HTTP/1.1 201");
+    CHECK(eventually([&] { return storage("uploads") == 0; }));
+    CHECK(storage("stored files") == 2 * bytes);
+    CHECK(begin("a/four")->read_all().starts_with("HTTP/1.1 507"));
+}
+
 TEST_CASE("files below cluster:// count for the run's user, also after a restart") {
     const TemporaryFolder folder;
     const HeadOptions options =
