@@ -101,7 +101,7 @@ def measured(cluster, disk, work):
     cluster.wait_state("others", "RUNNING")
     time.sleep(5)
     before = stalls(bob())
-    submit(ann, "floods", ["python", str(script)], work)
+    submit(ann, "floods", ["nice", "-n", str(NICE), "python", str(script)], work)  # as on another machine
     other = Other(bob)
     command = ["nice", "-n", str(NICE), sys.executable, __file__, str(cluster.port), ca, tokens["ann"], str(SECONDS)]
     values = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
