@@ -26,7 +26,7 @@ std::optional<std::string_view> nested(std::string_view metrics, std::string_vie
     });
     if (whole) return whole;
     for (const auto& [length, object] : inner)
-        if (const auto found = nested(object, name.substr(length + 1))) return found;
+        if (const auto value = nested(object, name.substr(length + 1))) return value;
     return std::nullopt;
 }
 
