@@ -47,6 +47,16 @@ def wait_for(what, condition, seconds=180, pause=0.1):
     raise Failed(f"waited {seconds} s for {what}")
 
 
+@contextlib.contextmanager
+def signals_blocked():
+    """Delays the signals that end a program until the block's end, so that no handler can interrupt the block."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def alive(pid):
     """Returns true while the process runs; false for a zombie. The process may end while its file is read."""
     try:
@@ -157,6 +167,11 @@ class LocalCluster:
         self.daemons.pop(name).wait()
 
     def stop(self):
+        with signals_blocked():
+            self.end_daemons()
+            self.end_workers()
+
+    def end_daemons(self):
         for daemon in reversed(self.daemons.values()):
             daemon.terminate()
         for daemon in self.daemons.values():
@@ -166,7 +181,6 @@ class LocalCluster:
                 daemon.kill()
                 daemon.wait()
         self.daemons = {}
-        self.end_workers()
 
     def end_workers(self):
         """Ends the shims of all workers by pid, as no agent follows that would adopt them."""

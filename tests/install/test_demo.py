@@ -11,16 +11,21 @@ from local_cluster import ROOT, RTRAIN, wait_for
 
 
 def processes_of(folder):
-    """Returns the command lines of the processes that name `folder`."""
-    lines = []
+    """Returns {pid: command line} of the processes that name `folder`."""
+    lines = {}
     for entry in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
         try:
             line = entry.read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:  # the process has ended
             continue
         if str(folder) in line:
-            lines.append(line)
+            lines[int(entry.parent.name)] = line
     return lines
+
+
+def pids_of(folder, words):
+    """Returns the pids of the processes that name `folder` and whose command line contains `words`."""
+    return [pid for pid, line in processes_of(folder).items() if words in line]
 
 
 @pytest.fixture
@@ -29,7 +34,7 @@ def demo(tmp_path):
     program = tmp_path / "rtrain"
     program.write_text(f"""#!/bin/sh
 if [ "$1" = submit ]; then
-  touch "$0.submits"
+  echo $$ > "$0.submits"
   [ -z "$SUBMIT_TAKES" ] || exec sleep "$SUBMIT_TAKES"
   exit 3
 fi
@@ -49,7 +54,7 @@ def test_a_step_that_fails_ends_the_demo_and_its_daemons(demo, tmp_path):
     process = demo()
     _, errors = process.communicate(timeout=180)
     assert process.returncode == 1 and "`rtrain submit" in errors and "every daemon is stopped" in errors, errors
-    assert processes_of(tmp_path) == []
+    assert processes_of(tmp_path) == {}
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
@@ -59,4 +64,17 @@ def test_a_signal_ends_the_demo_and_its_daemons(demo, tmp_path, name):
     process.send_signal(getattr(signal, name))
     _, errors = process.communicate(timeout=180)
     assert process.returncode == 1 and f"interrupted by {name}" in errors, errors
-    assert processes_of(tmp_path) == []
+    assert processes_of(tmp_path) == {}
+
+
+def test_a_signal_while_daemons_end_leaves_none_of_them(demo, tmp_path):
+    process = demo(SUBMIT_TAKES="600")
+    wait_for("the submission", (tmp_path / "rtrain.submits").exists)
+    (agent,) = pids_of(tmp_path, "--name node-2")
+    os.kill(agent, signal.SIGSTOP)
+    os.kill(int(wait_for("the submission's pid", (tmp_path / "rtrain.submits").read_text)), signal.SIGKILL)
+    wait_for("the head's end", lambda: not pids_of(tmp_path, "head start"))
+    process.send_signal(signal.SIGTERM)
+    os.kill(agent, signal.SIGCONT)
+    _, errors = process.communicate(timeout=180)
+    assert process.returncode == 1 and processes_of(tmp_path) == {}, errors
