@@ -20,7 +20,7 @@
 #include "cmd/client/follow.hpp"
 #include "cmd/client/job_file.hpp"
 #include "cmd/client/submission.hpp"
-#include "cmd/daemons/own_cluster.hpp"
+#include "cmd/local/own_cluster.hpp"
 #include "cmd/text/status_text.hpp"
 #include "storage/job_spec/limits.hpp"
 

@@ -68,6 +68,41 @@ def test_up_removes_the_nodes_that_it_does_not_start_and_waits_for_its_own(home,
     assert (up.returncode, run_in(home, "down").returncode) == (0, 0), up.stderr
 
 
+def pids_of_daemons(env):
+    return {entry["name"]: entry["pid"] for entry in json.loads(run_in(env, "down", "--dry-run", "-o", "json").stdout)["items"]}
+
+
+def test_up_starts_the_daemons_that_are_missing_and_keeps_the_others(home, tmp_path):
+    up = ("up", "--nodes", "2", "--port", "0", "--resources", "CPU=1")
+    first = json.loads(run_in(home, *up, "-o", "json").stdout)
+    try:
+        job = tmp_path / "job.yaml"
+        job.write_text("version: 1\nname: busy\nentrypoint: sleep 1000\n")
+        assert run_in(home, "submit", job).returncode == 0
+        pid = wait_for("its worker", lambda: worker_of(home, "busy"))
+        before = pids_of_daemons(home)
+        assert run_in(home, "head", "stop", "--data", tmp_path / "data/rtrain/up/head").returncode == 0
+
+        elsewhere = run_in(home, "up", "--port", "1")
+        assert elsewhere.returncode == 2 and first["address"] in elsewhere.stderr, elsewhere.stderr
+        again = run_in(home, *up)
+        assert again.returncode == 0 and "node-1, node-2 run already" in again.stderr, again.stderr
+        after = pids_of_daemons(home)
+        assert {**after, "head": 0} == {**before, "head": 0} and after["head"] != before["head"]
+        nodes = json.loads(run_in(home, "nodes", "-o", "json").stdout)["items"]
+        assert [(node["node"], node["connected"]) for node in nodes] == [("node-1", True), ("node-2", True)]
+        assert worker_of(home, "busy") == pid and alive(pid)
+
+        assert run_in(home, "node", "stop", "--data", tmp_path / "data/rtrain/up/node-2").returncode == 0
+        third = json.loads(run_in(home, *up, "-o", "json").stdout)
+        assert third["address"] == first["address"] and third["cluster_id"] == first["cluster_id"]
+        assert [node["node"] for node in third["nodes"]] == ["node-1", "node-2"]
+        assert {**pids_of_daemons(home), "node-2": 0} == {**after, "node-2": 0}
+        assert run_in(home, *up).returncode == 7
+    finally:
+        assert run_in(home, "down", "--yes").returncode == 0
+
+
 def test_down_asks_before_it_ends_trainings_and_leaves_no_worker(home, tmp_path):
     assert run_in(home, "up", "--port", "0", "--resources", "CPU=1").returncode == 0
     try:

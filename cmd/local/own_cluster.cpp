@@ -1,5 +1,5 @@
 // A cluster for one command: see own_cluster.hpp. Its daemons are started and ended by `rtrain up` and `rtrain down`.
-#include "cmd/daemons/own_cluster.hpp"
+#include "cmd/local/own_cluster.hpp"
 
 #include <fcntl.h>
 #include <spawn.h>

@@ -1,17 +1,22 @@
 // rtrain up and down: a head and N agents on this machine, on loopback, as real daemons with TLS and tokens.
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
 
 #include "cmd/client/api.hpp"
 #include "cmd/daemons/head_entry.hpp"
 #include "cmd/daemons/node_entry.hpp"
 #include "cmd/daemons/supervisor.hpp"
 #include "cmd/line/settings.hpp"
+#include "cmd/local/local_daemons.hpp"
 #include "cmd/text/process.hpp"
 #include "cmd/text/status_text.hpp"
 #include "cmd/text/units.hpp"
 #include "daemon/agent/peers/joining.hpp"
+#include "daemon/security/security.hpp"
 
 namespace rtrain::cmd {
 namespace {
@@ -20,33 +25,69 @@ using nlohmann::json;
 namespace fs = std::filesystem;
 
 constexpr std::int64_t ready_within_ms = 30'000;
-constexpr std::int64_t end_within_ms = 30'000;
+constexpr std::int64_t stop_within_ms = 30'000;
+
+std::string joined(const std::vector<std::string>& names) {
+    std::string out;
+    for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
+    return out;
+}
 
 std::string base_directory(const Arguments& arguments) { return absolute(arguments.text("data", data_home() + "/up")); }
 
 int until_pid(const Arguments& arguments) { return static_cast<int>(arguments.number("until-pid", 0)); }
 
-// Returns the head: a new one, or the one that already runs.
-Result<json> head_of(Invocation& call, const std::string& base) {
-    HeadOptions options;
-    options.data_dir = base + "/head";
-    options.name = call.arguments.text("name", "local");
-    options.port = static_cast<std::uint16_t>(call.arguments.number("port", options.port));
-    if (call.arguments.has("storage-root")) options.storage_root = absolute(call.arguments.text("storage-root"));
-    if (Status status = make_directory(options.data_dir); !status) return status.error();
-    Result<json> head = serve_detached(options, until_pid(call.arguments));
-    if (!head) return head;
-    for (const json& warning : (*head)["warnings"]) call.out.talk("warning: " + warning.get<std::string>());
-    Result<std::string> context = keep_context(call, *head);
+// Makes the context of this head the current one. Writes its name into `head`.
+Status use_context(Invocation& call, const std::string& base, json& head) {
+    Result<std::string> context = keep_context(call, head);
     if (!context) return context.error();
     if (context->empty())
         return Error{.code = ErrorCode::unauthorised,
                      .message = "the cluster in " + base + " exists, but " + user_config_path(call.arguments) +
                                 " has no context of it",
                      .next = "use the configuration it was made with, or `rtrain up --data` another directory"};
-    if (Status used = change_config(user_config_path(call.arguments), {}, {}, *context); !used) return used.error();
-    (*head)["context"] = *context;
-    head->erase("admin_token");
+    head["context"] = *context;
+    head.erase("admin_token");
+    return change_config(user_config_path(call.arguments), {}, {}, *context);
+}
+
+// Starts the head, at the address where the agents that run expect it.
+Result<json> start_head(Invocation& call, const std::string& base, const std::optional<HostPort>& address) {
+    HeadOptions options;
+    options.data_dir = base + "/head";
+    options.name = call.arguments.text("name", "local");
+    options.port = static_cast<std::uint16_t>(call.arguments.number("port", options.port));
+    if (address) options.port = address->port;
+    if (call.arguments.has("storage-root")) options.storage_root = absolute(call.arguments.text("storage-root"));
+    if (Status status = make_directory(options.data_dir); !status) return status.error();
+    Result<json> head = serve_detached(options, until_pid(call.arguments));
+    if (!head) return head;
+    for (const json& warning : (*head)["warnings"]) call.out.talk("warning: " + warning.get<std::string>());
+    if (Status used = use_context(call, base, *head); !used) return used.error();
+    return head;
+}
+
+// Returns what `start_head` does, of a head that runs already.
+Result<json> running_head(Invocation& call, const std::string& base, const Running& running, const HostPort& address) {
+    std::ifstream file(base + "/head/ca.crt");
+    const std::string ca{std::istreambuf_iterator<char>(file), {}};
+    json head = {{"address", host_port_text(address.host, address.port)},
+                 {"host", address.host},
+                 {"port", address.port},
+                 {"pid", running.pid},
+                 {"data", base + "/head"},
+                 {"ca", ca},
+                 {"admin_token", ""},
+                 {"name", ""},
+                 {"warnings", json::array()},
+                 {"ca_fingerprint", ""}};
+    if (Status used = use_context(call, base, head); !used) return used.error();
+    Result<Api> api = open_head_in(call, base + "/head");
+    Result<json> status = api ? api->get("/v1/status") : Result<json>(api.error());
+    if (!status) return status.error();
+    head["name"] = (*status)["name"];
+    head["cluster_id"] = (*status)["cluster_id"];
+    if (const auto print = security::fingerprint(ca)) head["ca_fingerprint"] = *print;
     return head;
 }
 
@@ -57,9 +98,9 @@ Result<Api> api_of(Invocation& call, const std::string& context) {
 }
 
 Result<json> start_node(Invocation& call, Api& api, const std::string& base, const std::string& head,
-                        std::int64_t number) {
+                        const std::string& name) {
     NodeOptions options;
-    options.name = "node-" + std::to_string(number);
+    options.name = name;
     options.data = base + "/" + options.name;
     options.head = head;
     options.peer_port = 0;
@@ -89,66 +130,48 @@ std::string last_line(const std::string& file) {
     return last;
 }
 
-Status none_has_ended(const std::string& base, std::int64_t nodes) {
-    for (std::int64_t number = 1; number <= nodes; ++number) {
-        const std::string name = "node-" + std::to_string(number), log = base + "/" + name + "/agent.log";
+Status none_has_ended(const std::string& base, const std::set<std::string>& names) {
+    for (const std::string& name : names) {
+        const std::string log = base + "/" + name + "/agent.log";
         if (!read_daemon(base + "/" + name + node_pid_file))
             return Error{.code = ErrorCode::io, .message = name + " has ended: " + last_line(log), .next = log};
     }
     return Done{};
 }
 
-// True for node-1 to node-COUNT.
-bool is_started(const std::string& name, std::int64_t count) {
-    for (std::int64_t number = 1; number <= count; ++number)
-        if (name == "node-" + std::to_string(number)) return true;
-    return false;
-}
-
-Status wait_ready(Api& api, const std::string& base, std::int64_t count) {
+// Waits until the head has a connection to each node. A node that is READY in its records may not have one yet.
+Status wait_ready(Api& api, const std::string& base, const std::set<std::string>& names) {
     const std::int64_t deadline = wall_now_ms() + ready_within_ms;
     for (;;) {
         Result<json> nodes = api.list("/v1/nodes");
         if (!nodes) return nodes.error();
-        std::int64_t ready = 0;
+        std::size_t ready = 0;
         for (const json& node : (*nodes)["items"])
-            ready += is_started(string_of(node, "node"), count) && string_of(node, "state") == "READY" ? 1 : 0;
-        if (ready >= count) return Done{};
-        if (Status alive = none_has_ended(base, count); !alive) return alive;
+            if (names.count(string_of(node, "node")) != 0 && node.value("connected", false) &&
+                string_of(node, "state") != "LOST")
+                ++ready;
+        if (ready >= names.size()) return Done{};
+        if (Status alive = none_has_ended(base, names); !alive) return alive;
         if (wall_now_ms() > deadline)
-            return Error{
-                .code = ErrorCode::timed_out,
-                .message = std::to_string(ready) + " of " + std::to_string(count) + " nodes are READY after 30 s",
-                .next = "rtrain nodes, and " + base + "/node-1/agent.log"};
+            return Error{.code = ErrorCode::timed_out,
+                         .message = std::to_string(ready) + " of " + std::to_string(names.size()) +
+                                    " nodes are connected after 30 s",
+                         .next = "rtrain nodes, and " + base + "/" + *names.begin() + "/agent.log"};
         if (wait_or_interrupt(50))
             return Error{.code = ErrorCode::timed_out, .message = "interrupted", .next = "rtrain down"};
     }
 }
 
-struct LocalDaemon {
-    std::string what, pid_file;
-};
-// Agents end first, so that the head receives that they leave.
-std::vector<LocalDaemon> daemons_of(const std::string& base) {
-    std::vector<LocalDaemon> daemons;
-    std::error_code failed;
-    for (fs::directory_iterator at(base, failed), end; !failed && at != end; at.increment(failed))
-        if (at->path().filename().string().starts_with("node-"))
-            daemons.push_back({at->path().filename().string(), at->path().string() + node_pid_file});
-    daemons.push_back({"head", base + "/head" + head_pid_file});
-    return daemons;
-}
-
 // Takes the nodes of an earlier `rtrain up` out of the cluster that this one does not start. A node with workers of a
 // run stays known (down --keep-runs): the next `up` that starts it finds them.
-Status remove_earlier_nodes(Invocation& call, Api& api, const std::string& base, std::int64_t count) {
+Status remove_earlier_nodes(Invocation& call, Api& api, const std::string& base, const std::set<std::string>& names) {
     Result<json> nodes = api.list("/v1/nodes");
     if (!nodes) return nodes.error();
     for (const json& node : (*nodes)["items"]) {
         const std::string name = string_of(node, "node");
         std::error_code unknown;
         const bool is_of_up = name.starts_with("node-") && fs::exists(base + "/" + name, unknown);
-        if (is_started(name, count) || !is_of_up || node.value("connected", false)) continue;
+        if (names.count(name) != 0 || !is_of_up || node.value("connected", false)) continue;
         if (!node.value("runs", json::array()).empty()) {
             call.out.talk("warning: " + name + " of an earlier `rtrain up` has workers of " +
                           cell_text(node, {"", "runs", Shape::list}) + " and is not started; `rtrain up --nodes " +
@@ -163,15 +186,66 @@ Status remove_earlier_nodes(Invocation& call, Api& api, const std::string& base,
     return Done{};
 }
 
-Result<json> end_all(const std::string& base) {
-    json ended = json::array();
-    for (const LocalDaemon& daemon : daemons_of(base)) {
-        const auto done = end_daemon(daemon.pid_file, end_within_ms);
-        if (!done) continue;
-        if (!*done) return done->error();
-        ended.push_back({{"name", daemon.what}, {"pid", (*done)->pid}, {"killed", (*done)->killed}});
+// Returns the head's address, which all daemons use once one of them runs. Fails if --port is another one.
+Result<std::optional<HostPort>> address_in_use(const Arguments& arguments, const RunningDaemons& running) {
+    if (running.empty()) return std::optional<HostPort>();
+    const std::string& first = running.begin()->first;
+    const std::string text = head_address(running);
+    if (text.empty())
+        return Error{.code = ErrorCode::conflict,
+                     .message = first + " has ended, and its supervisor starts it again",
+                     .next = "rtrain up in some seconds, or rtrain down"};
+    Result<HostPort> address = parse_host_port(text, 0);
+    if (!address) return address.error();
+    const std::int64_t port = arguments.number("port", 0);
+    if (port != 0 && port != address->port)
+        return Error{
+            .code = ErrorCode::usage,
+            .message = "--port " + std::to_string(port) + ": " + first + " runs, and uses the head's address " + text,
+            .next = "leave out --port, or end the cluster first: rtrain down"};
+    return std::optional<HostPort>(*address);
+}
+
+// Names the daemons that `up` keeps, and the flags that do not reach them.
+void name_kept_daemons(Invocation& call, const RunningDaemons& running) {
+    if (running.empty()) return;
+    std::vector<std::string> names, flags;
+    for (const auto& [name, daemon] : running) names.push_back(name);
+    for (const char* flag : {"resources", "fake-gpus", "pass-env", "allow-setuid", "warm", "reserve-memory",
+                             "memory-limits", "name", "storage-root", "until-pid"})
+        if (call.arguments.has(flag)) flags.push_back(std::string("--") + flag);
+    const std::string unchanged =
+        flags.empty() ? "" : " and keep the flags they were started with; this changes none: " + joined(flags);
+    call.out.talk(joined(names) + (names.size() == 1 ? " runs already" : " run already") + unchanged);
+}
+
+// Starts the head and the nodes that do not run, and waits until all are connected.
+Result<json> start_missing(Invocation& call, const std::string& base, const RunningDaemons& running,
+                           const std::optional<HostPort>& address, const std::set<std::string>& names) {
+    const auto kept_head = running.find("head");
+    Result<json> head = kept_head != running.end() ? running_head(call, base, kept_head->second, *address)
+                                                   : start_head(call, base, address);
+    if (!head) return head;
+    Result<Api> api = api_of(call, string_of(*head, "context"));
+    if (!api) return api.error();
+    if (Status removed = remove_earlier_nodes(call, *api, base, names); !removed) return removed.error();
+    json nodes = json::array();
+    for (const std::string& name : names) {
+        const auto kept = running.find(name);
+        Result<json> node = kept == running.end() ? start_node(call, *api, base, string_of(*head, "address"), name)
+                                                  : json{{"node", name},
+                                                         {"head", (*head)["address"]},
+                                                         {"pid", kept->second.pid},
+                                                         {"data", base + "/" + name},
+                                                         {"registered", true}};
+        if (!node) return node;
+        nodes.push_back(*node);
     }
-    return ended;
+    if (Status ready = wait_ready(*api, base, names); !ready) return ready.error();
+    (*head)["nodes"] = nodes;
+    head->erase("join_token");
+    head->erase("join_command");
+    return head;
 }
 
 Result<int> up(Invocation& call) {
@@ -181,43 +255,27 @@ Result<int> up(Invocation& call) {
         return Error{.code = ErrorCode::usage,
                      .message = "--nodes is 1 to 64, --port at most 65535",
                      .next = usage_line(call.command)};
-    for (const LocalDaemon& daemon : daemons_of(base))
-        if (const auto running = read_daemon(daemon.pid_file))
-            return Error{.code = ErrorCode::conflict,
-                         .message = "the cluster in " + base + " is up: " + daemon.what + " has pid " +
-                                    std::to_string(running->pid),
-                         .next = "rtrain status, or rtrain down"};
+    const RunningDaemons running = running_daemons(base);
+    const std::set<std::string> names = nodes_of_cluster(nodes, running);
+    const std::string count = std::to_string(names.size()) + (names.size() == 1 ? " node" : " nodes");
+    if (running.size() == names.size() + 1)
+        return Error{.code = ErrorCode::conflict,
+                     .message = "the cluster in " + base + " is up: its head has pid " +
+                                std::to_string(running.at("head").pid) + ", and it has " + count,
+                     .next = "rtrain status, or rtrain down"};
+    const Result<std::optional<HostPort>> address = address_in_use(call.arguments, running);
+    if (!address) return address.error();
     announce_directory(call, base);
-    Result<json> head = head_of(call, base);
-    if (!head) {
-        if (Result<json> ended = end_all(base); !ended) call.out.talk("warning: " + ended.error().message);
+    name_kept_daemons(call, running);
+    Result<json> head = start_missing(call, base, running, *address, names);
+    if (!head) {  // Ends what this command has started.
+        if (Result<json> ended = end_daemons(base, running); !ended) call.out.talk("warning: " + ended.error().message);
         return head.error();
     }
-    Result<Api> api = api_of(call, string_of(*head, "context"));
-    Status done = api ? Status(Done{}) : Status(api.error());
-    if (done) done = remove_earlier_nodes(call, *api, base, nodes);
-    json started = json::array();
-    for (std::int64_t number = 1; done && number <= nodes; ++number) {
-        Result<json> node = start_node(call, *api, base, string_of(*head, "address"), number);
-        if (node)
-            started.push_back(*node);
-        else
-            done = node.error();
-    }
-    if (done) done = wait_ready(*api, base, nodes);
-    if (!done) {
-        Result<json> ended = end_all(base);  // Ends everything after a failure in the middle.
-        if (!ended) call.out.talk("warning: " + ended.error().message);
-        return done.error();
-    }
-    (*head)["nodes"] = started;
-    head->erase("join_token");
-    head->erase("join_command");
     call.out.document(*head, "name",
-                      "head at " + string_of(*head, "address") + " and " + std::to_string(nodes) +
-                          (nodes == 1 ? " node" : " nodes") + " are up; context \"" + string_of(*head, "context") +
-                          "\" of " + user_config_path(call.arguments) + " is in use; data in " + base +
-                          "\nnext: rtrain submit job.yaml    to end it: rtrain down\n");
+                      "head at " + string_of(*head, "address") + " and " + count + " are up; context \"" +
+                          string_of(*head, "context") + "\" of " + user_config_path(call.arguments) +
+                          " is in use; data in " + base + "\nnext: rtrain submit job.yaml    to end it: rtrain down\n");
     return 0;
 }
 
@@ -241,12 +299,6 @@ std::vector<std::string> runs_with_workers(Api& api) {
     return names;
 }
 
-std::string joined(const std::vector<std::string>& names) {
-    std::string out;
-    for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
-    return out;
-}
-
 // An ended agent keeps its workers running for the next agent. Ending a cluster ends its trainings too, unless the user
 // decides otherwise.
 Status stop_runs(Invocation& call, Api& api, const std::vector<std::string>& names) {
@@ -260,7 +312,7 @@ Status stop_runs(Invocation& call, Api& api, const std::vector<std::string>& nam
         if (!asked && asked.error().code != ErrorCode::conflict && asked.error().code != ErrorCode::not_found)
             return asked.error();
     }
-    const std::int64_t deadline = wall_now_ms() + end_within_ms;
+    const std::int64_t deadline = wall_now_ms() + stop_within_ms;
     std::vector<std::string> left = runs_with_workers(api);
     for (; !left.empty() && wall_now_ms() < deadline; left = runs_with_workers(api))
         if (wait_or_interrupt(50))
@@ -277,9 +329,7 @@ Result<int> down(Invocation& call) {
     const std::vector<std::string> busy = api ? runs_with_workers(*api) : std::vector<std::string>{};
     if (call.arguments.has("dry-run")) {
         json items = json::array();
-        for (const LocalDaemon& daemon : daemons_of(base))
-            if (const auto running = read_daemon(daemon.pid_file))
-                items.push_back({{"name", daemon.what}, {"pid", running->pid}});
+        for (const auto& [name, daemon] : running_daemons(base)) items.push_back({{"name", name}, {"pid", daemon.pid}});
         call.out.list({{"items", items}, {"dry_run", true}, {"runs", busy}}, {{"NAME", "name"}, {"PID", "pid"}}, "name",
                       "nothing runs there");
         if (!busy.empty()) call.out.talk("running: " + joined(busy));
@@ -289,7 +339,7 @@ Result<int> down(Invocation& call) {
         call.out.talk(joined(busy) + ": the workers train on by themselves until the next `rtrain up`");
     else if (!busy.empty())
         if (Status stopped = stop_runs(call, *api, busy); !stopped) return stopped.error();
-    Result<json> ended = end_all(base);
+    Result<json> ended = end_daemons(base, {});
     if (!ended) return ended.error();
     if (ended->empty())
         return Error{.code = ErrorCode::not_found, .message = "nothing runs in " + base, .next = "rtrain up"};
