@@ -329,7 +329,7 @@ StagedListed list_staged(const AttemptContext& context, const ListStaged& order)
     for (const auto& [name, file] : *files)
         answer.files.push_back({.rank = file.rank, .path = name, .bytes = file.bytes});
     answer.in_place = std::move(*place);
-    answer.exact = !answer.in_place.empty() || order.name.empty() || claimed(context, order);
+    answer.exact = !answer.in_place.empty() || order.name.empty() || (order.claim && claimed(context, order));
     return answer;
 }
 

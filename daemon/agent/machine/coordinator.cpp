@@ -1,6 +1,6 @@
 // The coordinator of a report group, on rank 0's node. It releases a report once every node has sent its part, and
-// writes a checkpoint's manifest once every node has uploaded. At most one checkpoint is under way. A newer one waits
-// for it, or replaces it if its storage fails.
+// writes a checkpoint's manifest once every node has uploaded. One checkpoint is under way. A newer one waits for it,
+// or replaces it if its storage fails. A checkpoint whose manifest has no answer is `closing` beside the newer one.
 #include <algorithm>
 #include <cstdio>
 #include <utility>
@@ -254,12 +254,18 @@ void begin_commit(Coordinator& c, Time now, const Reported& reported, const Gath
     for (const auto& [node, ranks] : c.nodes) send(c, node, released_with_files(*c.commit, node), sink);
 }
 
+// Returns true if a newer checkpoint may begin before the commit has ended. A manifest that is being written may appear
+// at any time, so its files stay until the storage has answered.
+bool replaceable(const Coordinator& c) {
+    return c.commit->writing ? c.commit->manifest_late && !c.closing : !c.commit->trouble.empty();
+}
+
 // Releases a report that every node has sent. Returns true if it was released.
 bool release(Coordinator& c, Time now, std::uint64_t index, Gathered& gathering, GroupSink& sink) {
     Wish wish = wish_of(c, gathering);
     const bool whole = gathering.nodes.size() == c.nodes.size();
     const bool with_files = wish.checkpoint && wish.error.empty() && whole;
-    if (with_files && c.commit && (c.commit->trouble.empty() || c.commit->writing)) {
+    if (with_files && c.commit && !replaceable(c)) {
         if (!gathering.waiting_noticed)
             notice(c, "upload_in_flight",
                    "report " + std::to_string(index) + " waits: the checkpoint of report " +
@@ -268,7 +274,10 @@ bool release(Coordinator& c, Time now, std::uint64_t index, Gathered& gathering,
         gathering.waiting_noticed = true;
         return false;
     }
-    if (with_files && c.commit) abandon_commit(c, "", sink);
+    if (with_files && c.commit && c.commit->writing)
+        c.closing = std::exchange(c.commit, std::nullopt);
+    else if (with_files && c.commit)
+        abandon_commit(c, "", sink);
     if (!wish.error.empty() && wish.error_reason != worker::replaced_reason)
         notice(c, known(wish.error_reason), "checkpoint not written: " + wish.error + "; training goes on", sink);
     Reported reported{.attempt = c.attempt, .index = index, .wall_ms = sink.wall_ms};
@@ -306,6 +315,11 @@ void release_ready(Coordinator& c, Time now, GroupSink& sink) {
     if (release(c, now, entry->first, entry->second, sink)) c.gathering.erase(c.gathering.begin(), std::next(entry));
 }
 
+std::optional<Time> manifest_late_at(const Coordinator& c) {
+    if (!c.commit || !c.commit->writing || c.commit->manifest_late) return std::nullopt;
+    return c.commit->writing_at + Duration{silence_first_ms};
+}
+
 // Records that a node's ranks have passed report `passed`. A restarted coordinator may not have that.
 void catch_up(Coordinator& c, std::uint64_t passed, GroupSink& sink) {
     if (passed <= c.passed) return;
@@ -331,9 +345,10 @@ void on_message(Coordinator& c, Time now, const std::string& node, GroupReport r
     release_ready(c, now, sink);
 }
 
-void write_manifest(Coordinator& c, GroupSink& sink) {
+void write_manifest(Coordinator& c, Time now, GroupSink& sink) {
     Commit& commit = *c.commit;
     commit.writing = true;
+    commit.writing_at = now;
     commit.retry_at.reset();
     storage::Manifest manifest{.directory = commit.directory,
                                .attempt = c.attempt.number,
@@ -360,6 +375,7 @@ void in_trouble(Coordinator& c, const std::string& why, const std::string& reaso
 }
 
 void on_message(Coordinator& c, Time now, const std::string& node, const GroupUploaded& news, GroupSink& sink) {
+    if (c.closing && c.closing->index == news.index) return;
     if (!c.commit || c.commit->index != news.index) {  // settled, but the node has not received that
         if (c.committed.index == news.index) return send(c, node, c.committed, sink);
         if (c.given_up.index == news.index) return send(c, node, c.given_up, sink);
@@ -370,6 +386,7 @@ void on_message(Coordinator& c, Time now, const std::string& node, const GroupUp
         abandon_commit(c, node + ": " + news.error, sink);
         return release_ready(c, now, sink);
     }
+    if (news.error_reason == storage_answers) return c.commit->trouble.clear();
     if (!news.error.empty()) {
         in_trouble(c, node + ": " + news.error, news.error_reason, sink);
         return release_ready(c, now, sink);  // a newer checkpoint that waits may replace it
@@ -378,7 +395,7 @@ void on_message(Coordinator& c, Time now, const std::string& node, const GroupUp
     c.commit->files.insert(c.commit->files.end(), news.files.begin(), news.files.end());
     if (!c.commit->nodes_waiting.empty()) return;
     c.commit->stored_at = now;
-    write_manifest(c, sink);
+    if (!c.closing) write_manifest(c, now, sink);
 }
 
 // Asks a node that has reconnected for its part, since it may have lost the part.
@@ -490,20 +507,9 @@ std::optional<SavedUpload> saved_upload_of(const LocalRanks& local, const Coordi
     return saved;
 }
 
-void manifest_written(Coordinator& c, Time now, const ManifestWritten& news, GroupSink& sink) {
-    if (!c.commit || c.commit->index != news.index) return;
-    Commit& commit = *c.commit;
-    commit.writing = false;
-    if (news.reason == name_taken) {
-        abandon_commit(c, news.why, sink);
-        return release_ready(c, now, sink);
-    }
-    if (!news.why.empty()) {
-        in_trouble(c, news.why, news.reason, sink);
-        commit.retry_at = now + Duration{commit.backoff_ms};
-        commit.backoff_ms = std::min(commit.backoff_ms * 2, backoff_max_ms);
-        return release_ready(c, now, sink);
-    }
+namespace {
+
+void announce(Coordinator& c, Time now, const Commit& commit, GroupSink& sink) {
     Committed committed{.attempt = c.attempt,
                         .directory = commit.directory,
                         .metrics_json = commit.metrics_json,
@@ -515,17 +521,12 @@ void manifest_written(Coordinator& c, Time now, const ManifestWritten& news, Gro
     for (const StagedFile& file : commit.files) committed.bytes += file.bytes;
     sink.news.push_back(std::move(committed));
     c.committed = {.index = commit.index, .directory = commit.directory};
-    c.commit.reset();
     send_to_all(c, c.committed, sink);
-    release_ready(c, now, sink);
 }
 
 // Gives a checkpoint up. With an empty `why` a newer one replaced it. Workers get an error only if they wait for this
 // very checkpoint (sync). The others continue, and a notice informs people.
-void abandon_commit(Coordinator& c, const std::string& why, GroupSink& sink) {
-    if (!c.commit) return;
-    const Commit commit = *c.commit;
-    c.commit.reset();
+void give_up(Coordinator& c, const Commit& commit, const std::string& why, GroupSink& sink) {
     notice(c, why.empty() ? "checkpoint_replaced" : "checkpoint_given_up",
            "the checkpoint of report " + std::to_string(commit.index) + " (" + commit.directory +
                ") was given up: " + (why.empty() ? "a newer one replaces it" : why) +
@@ -536,16 +537,60 @@ void abandon_commit(Coordinator& c, const std::string& why, GroupSink& sink) {
     send_to_all(c, c.given_up, sink);
 }
 
+// The manifest of the commit before has an answer at last.
+void closed(Coordinator& c, Time now, const ManifestWritten& news, GroupSink& sink) {
+    const Commit commit = *std::exchange(c.closing, std::nullopt);
+    if (news.why.empty())
+        announce(c, now, commit, sink);
+    else
+        give_up(c, commit, news.reason == name_taken ? news.why : "", sink);
+    if (c.commit && c.commit->nodes_waiting.empty()) write_manifest(c, now, sink);
+    release_ready(c, now, sink);
+}
+
+}  // namespace
+
+void manifest_written(Coordinator& c, Time now, const ManifestWritten& news, GroupSink& sink) {
+    if (c.closing && c.closing->index == news.index) return closed(c, now, news, sink);
+    if (!c.commit || c.commit->index != news.index) return;
+    Commit& commit = *c.commit;
+    commit.writing = commit.manifest_late = false;
+    if (news.reason == name_taken) {
+        abandon_commit(c, news.why, sink);
+        return release_ready(c, now, sink);
+    }
+    if (!news.why.empty()) {
+        in_trouble(c, news.why, news.reason, sink);
+        commit.retry_at = now + Duration{commit.backoff_ms};
+        commit.backoff_ms = std::min(commit.backoff_ms * 2, backoff_max_ms);
+        return release_ready(c, now, sink);
+    }
+    announce(c, now, *std::exchange(c.commit, std::nullopt), sink);
+    release_ready(c, now, sink);
+}
+
+// Gives a checkpoint up. With `why` empty it was replaced by a newer one; otherwise so is the one before it.
+void abandon_commit(Coordinator& c, const std::string& why, GroupSink& sink) {
+    if (!why.empty() && c.closing) give_up(c, *std::exchange(c.closing, std::nullopt), why, sink);
+    if (c.commit) give_up(c, *std::exchange(c.commit, std::nullopt), why, sink);
+}
+
 void coordinator_time(Coordinator& c, Time now, GroupSink& sink) {
     for (auto& [index, gathering] : c.gathering)
         if (now >= gathering.warn_at) warn_missing(c, now, index, gathering, sink);
     end_hopeless(c, now, sink);
-    if (c.commit && c.commit->retry_at && now >= *c.commit->retry_at) write_manifest(c, sink);
+    if (c.commit && c.commit->retry_at && now >= *c.commit->retry_at) write_manifest(c, now, sink);
+    if (const auto late = manifest_late_at(c); late && now >= *late) {
+        c.commit->manifest_late = true;
+        in_trouble(c, "the storage has not answered for " + seconds(silence_first_ms) + " s", "storage_unreachable",
+                   sink);
+        release_ready(c, now, sink);
+    }
 }
 
 std::optional<Time> next_wake(const Coordinator& c) {
     std::optional<Time> at;
-    if (c.commit) at = c.commit->retry_at;
+    if (c.commit) at = c.commit->retry_at ? c.commit->retry_at : manifest_late_at(c);
     for (const auto& [index, gathering] : c.gathering) {
         if (!at || gathering.warn_at < *at) at = gathering.warn_at;
         if (const auto due = hopeless_at(c, gathering); due && *due < *at && index == c.passed + 1) at = due;

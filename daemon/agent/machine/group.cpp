@@ -133,7 +133,7 @@ void open_group(LocalAttempt& attempt) {
 void resume_checkpoint(Step& step, LocalAttempt& attempt) {
     if (!attempt.saved.uploading || !attempt.local) return;
     if (attempt.coordinator) resume_commit(*attempt.coordinator, step.now, *attempt.saved.uploading);
-    resume_upload(*attempt.local, *attempt.saved.uploading, step.out);
+    resume_upload(*attempt.local, step.now, *attempt.saved.uploading, step.out);
 }
 
 // Requests a checkpoint from the ranks. Ranks that connect later get the request then. A repeated order is sent again,
@@ -296,7 +296,7 @@ void rank_ended_well(Step& step, LocalAttempt& attempt, std::uint32_t rank) {
         if (watched)
             rank_ended(*attempt.local, rank, sink);
         else
-            rank_ended_unwatched(*attempt.local, rank, sink);
+            rank_ended_unwatched(*attempt.local, step.now, rank, sink);
     });
 }
 
@@ -311,7 +311,7 @@ void group_time(Step& step, LocalAttempt& attempt) {
 // when the coordinator has sent the result. A coordinator that is unreachable or restarted must still get this node's
 // part.
 bool uploads_settled(const LocalAttempt& attempt) {
-    if (attempt.coordinator) return !attempt.coordinator->commit;
+    if (attempt.coordinator) return !attempt.coordinator->commit && !attempt.coordinator->closing;
     return !attempt.local || !attempt.local->upload;
 }
 

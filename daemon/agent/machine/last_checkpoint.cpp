@@ -38,7 +38,8 @@ std::vector<std::string> parts_missing(const LocalAttempt& attempt) {
 std::optional<Time> stands_still_at(const LocalAttempt& attempt, Time from, bool parts_are_missing) {
     if (attempt.local && attempt.local->upload && !attempt.local->upload->done) {
         const LocalUpload& own = *attempt.local->upload;
-        if (own.running) return std::max({from, own.advanced_at, own.moved_at}) + Duration{stuck_ms};
+        if (own.running || attempt.local->given_up_try)
+            return std::max({from, own.advanced_at, own.moved_at}) + Duration{stuck_ms};
         return std::max(from, own.advanced_at) + Duration{patience_ms};
     }
     if (!attempt.coordinator || !attempt.coordinator->commit || parts_are_missing) return std::nullopt;
@@ -121,7 +122,11 @@ void on(Step& step, const UploadMoved& input) {
     LocalAttempt* attempt = find(step, input.attempt);
     if (!attempt || !attempt->local || !attempt->local->upload) return;
     LocalUpload& upload = *attempt->local->upload;
-    if (upload.index != input.index || !upload.running) return;
+    const bool replaced = attempt->local->given_up_try == input.index;
+    if (!replaced && (upload.index != input.index || !upload.running)) return;
+    upload.answered_at = step.now;
+    if (replaced) return;
+    if (input.bytes > upload.bytes) attempt->local->storage_silent = upload.silent = false;  // it has answered
     upload.bytes = input.bytes;
     upload.moved_at = step.now;
 }

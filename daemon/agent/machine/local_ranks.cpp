@@ -10,6 +10,7 @@ namespace {
 using namespace protocol;
 constexpr std::size_t settled_max = 64;
 constexpr std::size_t ahead_max = 64;
+constexpr const char* unreachable_reason = "storage_unreachable";
 constexpr std::int64_t partial_after_ms = 1'000;  // after this time the waiting ranks are sent to the coordinator
 
 void send(LocalRanks& local, GroupMessage message, GroupSink& sink) {
@@ -35,6 +36,13 @@ bool wants_upload(const LocalRanks& local, const worker::Report& report) {
     return report.upload != worker::Upload::none;
 }
 
+// Returns when the checkpoint counts as one that does not move. nullopt: no rank waits for it, or it counts so already.
+std::optional<Time> silent_at(const LocalRanks& local) {
+    if (!local.upload || local.upload->done || local.upload->silent || local.upload->retry_at) return std::nullopt;
+    if (!local.complete || !local.complete->checkpoint) return std::nullopt;
+    return local.upload->answered_at + Duration{local.silence_ms};
+}
+
 void drop_staged(LocalRanks& local, std::uint64_t index, GroupSink& sink) {
     const auto entry = local.staged.find(index);
     if (entry == local.staged.end()) return;
@@ -55,8 +63,18 @@ void complete(LocalRanks& local, GroupReport report, GroupSink& sink) {
     send(local, std::move(report), sink);
 }
 
+// Lists what the ranks have staged. If the storage is silent, the name that rank 0 requested is not claimed there: the
+// checkpoint then has a name with its attempt.
+void list(LocalRanks& local, Time now, const GroupReport& report, GroupSink& sink) {
+    const bool claim = !local.storage_silent;
+    const bool on_node = !local.local_run_path.empty();  // staged on the storage itself, which is needed anyway
+    if (claim && !on_node && !report.directory_name.empty()) local.claiming_at = now;
+    sink.out.push_back(ListStaged{local.attempt, report.index, local.staged[report.index], report.directory_name,
+                                  local.number, claim || on_node});
+}
+
 // Sends one message for all ranks of the node, with the files' names if there are files.
-void gather(LocalRanks& local, GroupSink& sink) {
+void gather(LocalRanks& local, Time now, GroupSink& sink) {
     GroupReport report{.index = local.passed + 1, .exact = true, .deeper = true};
     StagedPaths staged;
     if (!local.ended_unwatched.empty()) {
@@ -79,7 +97,7 @@ void gather(LocalRanks& local, GroupSink& sink) {
     bound_metrics(report.metrics_json);
     if (!staged.empty()) local.staged[report.index] = staged;
     if (!report.checkpoint) return complete(local, std::move(report), sink);
-    sink.out.push_back(ListStaged{local.attempt, report.index, std::move(staged), report.directory_name, local.number});
+    list(local, now, report, sink);
     local.complete = std::move(report);
     local.partial_at.reset();
 }
@@ -88,16 +106,50 @@ void answer(const LocalRanks& local, std::uint32_t rank, std::uint64_t index, Gr
     sink.out.push_back(ToWorker{local.attempt, rank, worker::Reported{.index = index}});
 }
 
-void begin_upload(LocalRanks& local, const GroupReleased& released, GroupSink& sink) {
+// The storage does not take that checkpoint at present, whichever node found it so: nobody need wait for its commit.
+void in_trouble(const LocalRanks& local, std::uint64_t index, GroupSink& sink) {
+    if (local.upload && local.upload->index == index && !local.upload->sync)
+        send_to_ranks(local, worker::Reported{.index = index, .directory = ""}, sink);
+}
+
+// Nothing of the checkpoint moves: the coordinator lets a newer one replace it.
+void upload_silent(LocalRanks& local, GroupSink& sink) {
+    LocalUpload& upload = *local.upload;
+    upload.silent = local.storage_silent = true;
+    if (!local.coordinates) in_trouble(local, upload.index, sink);
+    send(local,
+         GroupUploaded{.index = upload.index,
+                       .error = "the storage has taken nothing of it for " + seconds(silence_first_ms) + " s or more",
+                       .error_reason = unreachable_reason},
+         sink);
+}
+
+void forget_upload(LocalRanks& local) {
+    if (local.upload->running) local.given_up_try = local.upload->index;
+    local.upload.reset();
+}
+
+// Begins a try to upload the checkpoint, after the end of the one before. On a silent storage no rank waits for it.
+void begin_try(LocalRanks& local, Time now, Outputs& out) {
+    LocalUpload& upload = *local.upload;
+    upload.answered_at = now;
+    upload.silent = false;
+    upload.retry_at.reset();
+    upload.running = !local.given_up_try;
+    if (upload.running)
+        out.push_back(Upload{local.attempt, upload.index, upload.directory, upload.staged, upload.skip, local.number});
+}
+
+void begin_upload(LocalRanks& local, Time now, const GroupReleased& released, GroupSink& sink) {
     if (local.upload) give_up_upload(local, sink);
     LocalUpload upload{.index = released.index,
                        .directory = released.directory,
                        .staged = local.staged[released.index],
                        .skip = {released.skip.begin(), released.skip.end()},
-                       .sync = released.sync,
-                       .running = true};
-    sink.out.push_back(Upload{local.attempt, upload.index, upload.directory, upload.staged, upload.skip, local.number});
+                       .sync = released.sync};
     local.upload = std::move(upload);
+    begin_try(local, now, sink.out);
+    if (local.storage_silent) upload_silent(local, sink);
 }
 
 // Handles a repeated release: the coordinator waits for this node's part. If the ranks have not passed the report, they
@@ -141,16 +193,17 @@ void know_last_reports(LocalRanks& local, GroupSink& sink) {
     send_ended(local, sink);
 }
 
-void released(LocalRanks& local, const GroupReleased& message, GroupSink& sink) {
+void released(LocalRanks& local, Time now, const GroupReleased& message, GroupSink& sink) {
     if (message.index != local.passed + 1 || !local.complete) return on_repeated_release(local, message, sink);
     const bool brought = local.staged.contains(message.index);
     local.passed = message.index;
     local.come.clear();
     local.complete.reset();
+    local.claiming_at.reset();
     local.partial_at.reset();
     local.hopeless.clear();
     local.asked.reset();
-    if (!message.directory.empty()) begin_upload(local, message, sink);
+    if (!message.directory.empty()) begin_upload(local, now, message, sink);
     if (message.directory.empty() || !message.sync) {
         worker::Reported reported{.index = message.index};
         if (!message.directory.empty()) reported.directory = message.directory;
@@ -171,17 +224,11 @@ void committed(LocalRanks& local, const GroupCommitted& message, GroupSink& sink
     bool sync = false;
     if (local.upload && local.upload->index == message.index) {
         sync = local.upload->sync;
-        local.upload.reset();
+        forget_upload(local);
     }
     drop_staged(local, message.index, sink);
     settle(local, std::move(news), sink);
     if (sync) send_to_ranks(local, worker::Reported{.index = message.index, .directory = message.directory}, sink);
-}
-
-// Handles a checkpoint that the storage refuses at present, on any node. No rank needs to wait for its commit.
-void in_trouble(const LocalRanks& local, std::uint64_t index, GroupSink& sink) {
-    if (local.upload && local.upload->index == index && !local.upload->sync)
-        send_to_ranks(local, worker::Reported{.index = index, .directory = ""}, sink);
 }
 
 void broadcast_passed(LocalRanks& local, const GroupBroadcast& message, GroupSink& sink) {
@@ -202,6 +249,7 @@ void rank_joined(LocalRanks& local, Time now, std::uint32_t rank, const worker::
             if (report.index <= local.passed) answer(local, late, report.index, sink);
         local.come.clear();
         local.complete.reset();
+        local.claiming_at.reset();
         answer_asked(local, sink);
         take_ahead(local, now, sink);
     }
@@ -238,7 +286,7 @@ void rank_reported(LocalRanks& local, Time now, std::uint32_t rank, worker::Repo
     if (local.come.contains(rank)) return;  // a repeated report, which waits already
     local.come.emplace(rank, std::move(report));
     local.came.insert_or_assign(rank, now);
-    if (local.come.size() == local.ranks.size()) return gather(local, sink);
+    if (local.come.size() == local.ranks.size()) return gather(local, now, sink);
     if (!local.partial_at) local.partial_at = now + Duration{partial_after_ms};
 }
 
@@ -276,14 +324,14 @@ void rank_broadcast(LocalRanks& local, Time now, std::uint32_t rank, worker::Bro
 
 // Records the end of a rank whose last report is unknown, since this agent may have missed a release during its
 // restart. The node's other ranks do not wait for the rank in the next report.
-void rank_ended_unwatched(LocalRanks& local, std::uint32_t rank, GroupSink& sink) {
+void rank_ended_unwatched(LocalRanks& local, Time now, std::uint32_t rank, GroupSink& sink) {
     local.ranks.erase(rank);
     local.come.erase(rank);
     local.ahead.erase(rank);
     local.ended_unwatched.insert(rank);
     answer_asked(local, sink);
     if (local.ranks.empty()) return send_ended(local, sink);
-    if (!local.complete && local.come.size() == local.ranks.size()) gather(local, sink);
+    if (!local.complete && local.come.size() == local.ranks.size()) gather(local, now, sink);
 }
 
 // Records a rank's end. If a report of the rank may still pass, `released` sends the rank's end after it.
@@ -294,6 +342,7 @@ void rank_ended(LocalRanks& local, std::uint32_t rank, GroupSink& sink) {
 
 void staged_listed(LocalRanks& local, const StagedListed& listed, GroupSink& sink) {
     if (!local.complete || local.complete->index != listed.index) return;
+    local.claiming_at.reset();
     GroupReport report = *local.complete;
     report.files = listed.files;
     report.exact = listed.exact;
@@ -312,12 +361,16 @@ void staged_listed(LocalRanks& local, const StagedListed& listed, GroupSink& sin
 
 void from_coordinator(LocalRanks& local, Time now, const GroupMessage& message, GroupSink& sink) {
     if (const auto* release = std::get_if<GroupReleased>(&message)) {
-        released(local, *release, sink);
+        released(local, now, *release, sink);
         return take_ahead(local, now, sink);
     }
     if (const auto* commit = std::get_if<GroupCommitted>(&message)) return committed(local, *commit, sink);
     if (const auto* broadcast = std::get_if<GroupBroadcast>(&message)) return broadcast_passed(local, *broadcast, sink);
-    if (const auto* part = std::get_if<GroupUploaded>(&message)) return in_trouble(local, part->index, sink);
+    if (const auto* part = std::get_if<GroupUploaded>(&message)) {
+        const bool own = local.upload && local.upload->index == part->index;
+        if (own && part->error_reason == unreachable_reason) local.storage_silent = true;
+        return in_trouble(local, part->index, sink);
+    }
     if (const auto* arrived = std::get_if<GroupArrived>(&message); arrived && arrived->index == local.passed + 1)
         local.hopeless = arrived->hopeless;
     if (const auto* stacks = std::get_if<GroupStacks>(&message)) {
@@ -329,9 +382,26 @@ void from_coordinator(LocalRanks& local, Time now, const GroupMessage& message, 
 }
 
 void uploaded(LocalRanks& local, Time now, const Uploaded& news, GroupSink& sink) {
+    const bool unreachable = news.reason == unreachable_reason;
+    if (local.given_up_try == news.index) {
+        local.given_up_try.reset();
+        local.storage_silent = unreachable;
+        if (!local.upload || local.upload->running || local.upload->done) return;
+        begin_try(local, now, sink.out);
+        if (!unreachable)
+            send(local,
+                 GroupUploaded{.index = local.upload->index,
+                               .error = "the storage answers again",
+                               .error_reason = storage_answers},
+                 sink);
+        return;
+    }
     if (!local.upload || local.upload->index != news.index) return;  // replaced meanwhile
     LocalUpload& upload = *local.upload;
-    upload.running = false;
+    local.storage_silent = unreachable;
+    upload.running = upload.silent = false;
+    upload.answered_at = now;
+    if (news.why.empty()) local.silence_ms = silence_first_ms;
     if (news.why.empty()) {
         upload.done = true;
         upload.files = news.files;
@@ -371,25 +441,27 @@ void local_time(LocalRanks& local, Time now, GroupSink& sink) {
         for (const auto& [rank, report] : local.come) arrived.ranks.push_back(rank);
         send(local, std::move(arrived), sink);
     }
-    if (local.upload && local.upload->retry_at && now >= *local.upload->retry_at) {
-        LocalUpload& upload = *local.upload;
-        upload.retry_at.reset();
-        upload.running = true;
-        sink.out.push_back(
-            Upload{local.attempt, upload.index, upload.directory, upload.staged, upload.skip, local.number});
+    if (local.upload && local.upload->retry_at && now >= *local.upload->retry_at) begin_try(local, now, sink.out);
+    if (const auto at = silent_at(local); at && now >= *at) {
+        local.silence_ms = std::min(local.silence_ms * 2, silence_max_ms);
+        upload_silent(local, sink);
+    }
+    if (local.claiming_at && now >= *local.claiming_at + Duration{silence_first_ms}) {
+        local.claiming_at.reset();
+        local.storage_silent = true;
+        if (local.complete) list(local, now, *local.complete, sink);
     }
 }
 
-void resume_upload(LocalRanks& local, const SavedUpload& saved, Outputs& out) {
+void resume_upload(LocalRanks& local, Time now, const SavedUpload& saved, Outputs& out) {
     LocalUpload upload{.index = saved.released.index,
                        .directory = saved.released.directory,
                        .staged = saved.staged,
                        .skip = {saved.released.skip.begin(), saved.released.skip.end()},
-                       .sync = saved.released.sync,
-                       .running = true};
+                       .sync = saved.released.sync};
     local.staged[upload.index] = saved.staged;
-    out.push_back(Upload{local.attempt, upload.index, upload.directory, upload.staged, upload.skip, local.number});
     local.upload = std::move(upload);
+    begin_try(local, now, out);
 }
 
 // Drops the upload of a checkpoint that will not be committed: the coordinator has ended, or a newer checkpoint
@@ -398,7 +470,7 @@ void give_up_upload(LocalRanks& local, GroupSink& sink) {
     if (!local.upload) return;
     const std::uint64_t index = local.upload->index;
     const bool sync = local.upload->sync;
-    local.upload.reset();
+    forget_upload(local);
     drop_staged(local, index, sink);
     settle(local, {.index = index}, sink);
     if (sync) send_to_ranks(local, worker::Reported{.index = index}, sink);
@@ -407,7 +479,12 @@ void give_up_upload(LocalRanks& local, GroupSink& sink) {
 std::optional<Time> next_wake(const LocalRanks& local) {
     std::optional<Time> at = local.partial_at;
     if (local.broadcast_partial_at && (!at || *local.broadcast_partial_at < *at)) at = local.broadcast_partial_at;
-    if (local.upload && local.upload->retry_at && (!at || *local.upload->retry_at < *at)) at = local.upload->retry_at;
+    const auto no_later_than = [&](std::optional<Time> other) {
+        if (other && (!at || *other < *at)) at = other;
+    };
+    if (local.upload) no_later_than(local.upload->retry_at);
+    no_later_than(silent_at(local));
+    if (local.claiming_at) no_later_than(*local.claiming_at + Duration{silence_first_ms});
     return at;
 }
 

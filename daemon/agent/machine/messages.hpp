@@ -162,7 +162,7 @@ struct ToWorker {
     bool operator==(const ToWorker&) const = default;
 };
 struct MakeStage { AttemptKey attempt{}; std::uint32_t rank = 0; bool spare = false; bool operator==(const MakeStage&) const = default; };  // the adapter answers the worker
-struct ListStaged { AttemptKey attempt{}; std::uint64_t index = 0; StagedPaths staged{}; std::string name{}; std::uint32_t number = 0; bool operator==(const ListStaged&) const = default; };  // `name`: rank 0's wish, to be claimed
+struct ListStaged { AttemptKey attempt{}; std::uint64_t index = 0; StagedPaths staged{}; std::string name{}; std::uint32_t number = 0; bool claim = true; bool operator==(const ListStaged&) const = default; };  // `name`: rank 0's wish; `claim`: on storage
 struct DropStaged { AttemptKey attempt{}; StagedPaths staged{}; bool operator==(const DropStaged&) const = default; };
 struct Upload {  // move or send the staged files below `directory` of attempt `number`, fsync, hash; lower ranks' files win
     AttemptKey attempt{}; std::uint64_t index = 0; std::string directory{}; StagedPaths staged{}; std::set<std::string> skip{}; std::uint32_t number = 0;

@@ -14,8 +14,13 @@ namespace rtrain::agent {
 
 // The answer of a node that has lost its part of a checkpoint in its agent's restart.
 inline constexpr const char* part_lost = "its agent was restarted, and its part is lost";
+// The reason by which a node takes back that its storage is silent: the ranks wait for the checkpoint again.
+inline constexpr const char* storage_answers = "storage_answers";
 
 inline constexpr std::int64_t backoff_max_ms = 60'000;  // between tries to store a part or a manifest
+// The ranks do not wait for a checkpoint of which nothing has moved for so long: the storage may hang. The time doubles
+// with each such checkpoint until one is stored, so that a slow storage gets its time.
+inline constexpr std::int64_t silence_first_ms = 5'000, silence_max_ms = 640'000;
 
 std::string seconds(std::int64_t ms);  // returns a text such as "30.0"
 
@@ -33,6 +38,8 @@ struct LocalUpload {
     Time moved_at, advanced_at;
     std::int64_t bytes = 0, most_bytes = 0;  // progress of the present try, and of the best one before
     std::uint32_t in_vain = 0;               // number of tries in a row that moved something but got no further
+    Time answered_at;                        // when a try last began, moved something, or ended
+    bool silent = false;                     // the coordinator has the message that nothing moves
     bool operator==(const LocalUpload&) const = default;
 };
 
@@ -53,6 +60,10 @@ struct LocalRanks {
     std::optional<protocol::GroupReport> complete;  // sent, but not released yet
     std::map<std::uint64_t, StagedPaths> staged;    // by report, until it is settled
     std::optional<LocalUpload> upload;
+    std::optional<std::uint64_t> given_up_try;  // of a replaced upload: the next upload begins when this try has ended
+    bool storage_silent = false;                // nothing has moved since the storage became silent or unreachable
+    std::int64_t silence_ms = silence_first_ms;
+    std::optional<Time> claiming_at;  // since when the name of report passed + 1's checkpoint is being claimed
     // The coordinator's request for a report that the ranks here have not reached.
     std::optional<protocol::GroupReleased> asked;
     std::map<std::uint64_t, worker::Committed> settled;  // the last few results, for workers that reconnect
@@ -90,6 +101,8 @@ struct Commit {
     Time since, stored_at;  // time since which all parts are stored
     std::int64_t wall_ms = 0, blocked_ms = 0;
     bool sync = false, writing = false;
+    Time writing_at;             // the manifest's try that runs has begun
+    bool manifest_late = false;  // that try has had no answer for long: a newer checkpoint may begin beside it
     std::string trouble;         // the last error; a newer checkpoint may replace this one
     std::string trouble_reason;  // the kind of the error
     std::optional<Time> retry_at;
@@ -105,6 +118,8 @@ struct Coordinator {
     std::uint64_t passed = 0;
     std::map<std::uint64_t, Gathered> gathering;
     std::optional<Commit> commit;
+    // The commit before, whose manifest may still appear on storage. The manifest of `commit` is written after its end.
+    std::optional<Commit> closing;
     std::uint64_t counter = 0;                   // number of directories named, over all attempts of the run
     std::uint64_t counter_before = 0;            // its value before this attempt
     std::map<std::string, std::uint64_t> names;  // requested names of this attempt, with the last number behind each
@@ -153,14 +168,14 @@ std::optional<WaitingReport> waiting_report(const LocalRanks&, std::uint32_t ran
 void take_ahead(LocalRanks&, Time now, GroupSink&);
 // Records that a rank ended successfully, while this agent watched it or not.
 void rank_ended(LocalRanks&, std::uint32_t rank, GroupSink&);
-void rank_ended_unwatched(LocalRanks&, std::uint32_t rank, GroupSink&);
+void rank_ended_unwatched(LocalRanks&, Time now, std::uint32_t rank, GroupSink&);
 void rank_broadcast(LocalRanks&, Time now, std::uint32_t rank, worker::Broadcast, GroupSink&);
 void staged_listed(LocalRanks&, const StagedListed&, GroupSink&);
 void from_coordinator(LocalRanks&, Time now, const protocol::GroupMessage&, GroupSink&);
 void uploaded(LocalRanks&, Time now, const Uploaded&, GroupSink&);
 void joined_coordinator(LocalRanks&, const std::string& node, GroupSink&);  // repeats the unanswered messages
 void local_time(LocalRanks&, Time now, GroupSink&);
-void resume_upload(LocalRanks&, const SavedUpload&, Outputs& out);  // after this agent's restart
+void resume_upload(LocalRanks&, Time now, const SavedUpload&, Outputs& out);  // after this agent's restart
 void give_up_upload(LocalRanks&, GroupSink&);
 void broke_off(LocalUpload&, Time now);  // handles a failed try (last_checkpoint.cpp)
 

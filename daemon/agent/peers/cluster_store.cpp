@@ -30,6 +30,7 @@ constexpr int tries_per_piece = 6;
 // Doubles with each try, since the head may still be writing the piece.
 constexpr std::chrono::milliseconds pause_first{100};
 constexpr std::size_t connections_kept = 4;
+constexpr std::int64_t answer_most_ms = 20'000;  // the head may write a piece to a slow disk
 
 std::string encoded(std::string_view path) { return storage::percent_encoded(path, storage::Slash::kept); }
 
@@ -103,7 +104,9 @@ class LocalFile {
 
 class ClusterStore final : public storage::Store {
   public:
-    explicit ClusterStore(net::Endpoint head) : head_(std::move(head)) {}
+    explicit ClusterStore(net::Endpoint head) : head_(std::move(head)) {
+        head_.answer_timeout_ms = std::min(head_.answer_timeout_ms, answer_most_ms);
+    }
 
     Result<bool> create(const std::string& path, const std::string& bytes) override {
         auto answer =
@@ -245,7 +248,13 @@ class ClusterStore final : public storage::Store {
             if (!piece) return piece.error();
             const std::string query =
                 "?upload=" + id + "&offset=" + std::to_string(offset) + "&total=" + std::to_string(total);
-            auto answer = request({.method = "PUT", .target = target(path) + query, .body = *piece});
+            // Bytes that leave this node show progress; they count once the head has answered.
+            auto answer = request({.method = "PUT",
+                                   .target = target(path) + query,
+                                   .body = *piece,
+                                   .on_progress = [&](std::uint64_t, std::uint64_t) {
+                                       if (progress) progress(offset, total);
+                                   }});
             if (!answer || answer->status == 409) {  // the connection broke, or the head has another offset, which is
                                                      // requested next
                 if (++tries >= tries_per_piece) return answer ? refused("uploading", path, *answer) : answer.error();

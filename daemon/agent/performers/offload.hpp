@@ -14,6 +14,12 @@ namespace rtrain::agent {
 // cannot occupy.
 inline std::string apart_from_uploads(const std::string& storage_path) { return "short " + storage_path; }
 
+// Returns the place of work on files that ranks have staged. These are on the node's own disk unless the storage is a
+// directory, so that the work waits for no answer of the storage.
+inline std::string staging_place(const AttemptContext& context) {
+    return context.store->local() ? apart_from_uploads(context.prepare.storage_path) : std::string("staged files");
+}
+
 // Runs `work` on the pool, and calls `then` with its result on the loop. If `work` throws, the result is its Error or
 // Trouble. `place` is a storage path: work that hangs there does not block work of other places. For results that are
 // neither use Background::offload_at.

@@ -100,7 +100,7 @@ void Checkpoints::list_staged(const ListStaged& out) {
     const LiveAttempt* attempt = attempts_.find(out.attempt);
     if (!attempt) return;
     background_.offload_at(
-        attempt->context->prepare.storage_path,
+        staging_place(*attempt->context),
         [context = attempt->context, out] { return agent::list_staged(*context, out); },
         [out](const Error& error) {
             return StagedListed{
@@ -119,7 +119,7 @@ void Checkpoints::drop_staged(const DropStaged& out) {
     const LiveAttempt* attempt = attempts_.find(out.attempt);
     if (!attempt) return;
     background_.offload_at(
-        attempt->context->prepare.storage_path,
+        staging_place(*attempt->context),
         [context = attempt->context, staged = out.staged] { agent::drop_staged(*context, staged); }, [] {});
 }
 

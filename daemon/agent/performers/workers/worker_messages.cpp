@@ -87,7 +87,7 @@ void WorkerMessages::make_stage(const MakeStage& out) {
     const LiveAttempt* attempt = attempts_.find(out.attempt);
     if (!attempt) return;
     offload_at(
-        loop_, apart_from_uploads(attempt->context->prepare.storage_path),
+        loop_, staging_place(*attempt->context),
         [context = attempt->context, rank = out.rank, unique = security::random_hex(16),
          expected = attempt->staged_bytes] { return agent::make_stage(*context, rank, unique, expected); },
         [this, out, context = attempt->context](const Result<std::string>& place) { stage_made(out, context, place); });
