@@ -196,7 +196,9 @@ class Reader {
     Status unknown_flag(const std::string& shown) {
         const std::string where =
             parsed_.command == nullptr ? "" : "rtrain " + std::string(parsed_.command->words) + ": ";
-        return usage(where + "unknown flag " + in_quotes(shown) + meant(shown, flag_names(parsed_.command)), next());
+        const bool program = parsed_.command != nullptr && parsed_.command->program;
+        return usage(where + "unknown flag " + in_quotes(shown) + meant(shown, flag_names(parsed_.command)),
+                     next() + (program ? "; flags of the program stand behind its name" : ""));
     }
 
     Status check_complete() {

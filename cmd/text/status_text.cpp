@@ -239,10 +239,10 @@ std::string lost_warning(const json& run) {
 
 std::string end_text(const json& run) {
     const std::string name = string_of(run, "name"), warning = lost_warning(run);
+    const bool has_started = !string_of(run, "started").empty();  // else no rank has written a line
+    const std::string logs = has_started ? ", rtrain logs " + name + " --rank failed" : "";
     return run_line(run) + (warning.empty() ? "" : "\n" + warning) +
-           (string_of(run, "state") == "FAILED"
-                ? "\n  next: rtrain describe " + name + ", rtrain logs " + name + " --rank failed"
-                : "");
+           (string_of(run, "state") == "FAILED" ? "\n  next: rtrain describe " + name + logs : "");
 }
 
 std::string run_text(const json& run, const json& attempts) {

@@ -29,8 +29,8 @@ std::string listed(const std::vector<std::string>& names) {
 Error no_such_queue(const Queues& queues, const std::string& queue) {
     const auto names = queue_names(queues);
     return {ErrorCode::invalid, "queue: there is no queue \"" + queue + "\", this cluster has " + listed(names),
-            queues.rules.empty() ? "leave queue out; rtrain head start --queues FILE makes others"
-                                 : "name one of these: " + listed(names)};
+            (queues.rules.empty() ? "leave queue out" : "name one of these: " + listed(names)) +
+                ", or have an admin make it: rtrain queue set " + queue};
 }
 
 std::string first_reasons(const PlacementAnswer& answer) {

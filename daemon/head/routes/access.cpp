@@ -93,13 +93,25 @@ net::Response refusal_of(const NotAdmitted& caller) {
     return caller.why == NotAdmitted::Why::stranger ? refusal_of_stranger(caller.error) : refusal(caller.error);
 }
 
+namespace {
+
+// Returns the command by which an admin lets the caller do it.
+std::string next_of(const Caller& caller, Access needed) {
+    if (needed == Access::owner) return "ask the run's user, or an admin";
+    if (caller.user.empty()) return "ask an admin to do it";
+    return "ask an admin for a token: rtrain token create --role " +
+           std::string(needed == Access::metrics ? "metrics" : to_text(needed)) + " --user " + caller.user;
+}
+
+}  // namespace
+
 Error forbidden(const Caller& caller, const Route& route) {
     const std::string who = caller.role == Role::node
                                 ? "node " + caller.node
                                 : std::string("role ") + to_text(caller.role) + " (user " + caller.user + ")";
     return {ErrorCode::unauthorised,
             who + " may not " + route.method + " " + route.pattern + ": that needs " + to_text(route.access),
-            "ask an admin: rtrain token create --role ..."};
+            next_of(caller, route.access)};
 }
 
 }  // namespace rtrain::head

@@ -55,7 +55,7 @@ Result<Amount> amount_from(std::string_view resource, const Value& value) {
         auto amount = parse_amount(text.substr(0, text.size() - 2));
         if (!amount) return amount;
         if (__builtin_mul_overflow(amount->ticks, unit.size, &amount->ticks))
-            return Error{ErrorCode::invalid, shown(text) + " is beyond 64 bits", ""};
+            return Error{ErrorCode::invalid, shown(text) + " is more than the largest amount, 363Ti", ""};
         return amount;
     }
     return parse_amount(text);

@@ -86,7 +86,7 @@ constexpr Rule job_rows[] = {
      [](R& r, const V& v) { r.job.priority = static_cast<std::int32_t>(whole_number(v)); },
      [](const Job& j) { return json(j.priority); }},
     {"storage_path", R"x({"type":"string","pattern":"^(/|file:///|cluster://|s3://[^/]|gs://[^/])"})x",
-     "an absolute path, file:///path, s3://bucket/prefix, gs://bucket/prefix or cluster://", take_storage_path,
+     "an absolute path, file:///path, s3://bucket/prefix or cluster://", take_storage_path,
      [](const Job& j) { return or_null(j.storage_path); }},
     {"stop", R"({"type":"object","additionalProperties":{"type":"number"}})",
      "a map of metrics and the numbers that end the run", take_stop, [](const Job& j) { return json(j.stop); }},

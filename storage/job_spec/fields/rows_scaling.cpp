@@ -23,6 +23,11 @@ std::string meant_resource(const std::string& name) {
     return "";
 }
 
+// Memory without its unit is a number of bytes, and a worker that may use so few ends at once.
+bool too_little_memory(Amount amount) { return amount.ticks > 0 && amount.ticks < (Amount::per_unit << 20); }
+
+std::string shown_value(const Value& value) { return shown(value.kind == Kind::number ? value.raw : value.text); }
+
 Resources taken_amounts(Reading& reading, const std::string& path, const Value& map) {
     Resources out;
     for (const Entry& entry : map.entries) {
@@ -35,6 +40,10 @@ Resources taken_amounts(Reading& reading, const std::string& path, const Value& 
         const auto amount = amount_from(entry.key, entry.value);
         if (!amount)
             reading.problem(below(path, entry.key), entry.value, amount.error().message, amount.error().next);
+        else if (entry.key == memory_key && too_little_memory(*amount) && reading.from == JsonFrom::submitter)
+            reading.problem(below(path, entry.key), entry.value,
+                            shown_value(entry.value) + " is " + to_text(*amount) + " bytes, less than any worker needs",
+                            "write the unit, for example " + to_text(*amount) + "Gi");
         else if (entry.key == gpu_key && amount->ticks > Amount::per_unit && amount->ticks % Amount::per_unit != 0)
             reading.problem(below(path, entry.key), entry.value, "more than one GPU must be a whole number of them",
                             "");

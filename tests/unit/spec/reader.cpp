@@ -264,12 +264,13 @@ TEST_CASE("amounts are exact, and what cannot be is said with the reason") {
         return problem_of(job_with("scaling: {resources_per_worker: " + map + "}\n"));
     };
     CHECK(amounts("{CPU: 0.0003}").at("CPU") == ticks(3));
-    CHECK(amounts("{memory: 1.5Ki}").at("memory") == units(1536));
+    CHECK(amounts("{memory: 1025.5Ki}").at("memory") == units(1'050'112));
     CHECK(amounts("{GPU: 2}") == Resources{{"GPU", units(2)}});
     CHECK(says(wrong("{CPU: 0.00003}"), "finer than 0.0001"));
     CHECK(says(wrong("{CPU: -1}"), "wants an amount"));
     CHECK(says(wrong("{CPU: 4Gi}"), "for memory only"));
-    CHECK(says(wrong("{memory: 9999999999Ti}"), "beyond 64 bits"));
+    CHECK(says(wrong("{memory: 9999999999Ti}"), "more than the largest amount, 363Ti"));
+    CHECK(says(wrong("{memory: 32}"), "is 32 bytes, less than any worker needs; write the unit, for example 32Gi"));
     CHECK(says(wrong("{memory: 4GB}"), "wants an amount"));
     CHECK(says(wrong("{GPU: 1.5}"), "whole number"));
     CHECK(job_of(job_with("scaling: {workers: 2, resources_per_worker: {CPU: 0}}\n")).resources_per_worker.empty());

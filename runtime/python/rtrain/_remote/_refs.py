@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from rtrain import _arguments, _exception_pickle
@@ -106,10 +106,17 @@ def get(refs: ObjectRef | Sequence[ObjectRef], *, timeout: float | None = None) 
     deadline = None if timeout is None else time.monotonic() + timeout
     if isinstance(refs, ObjectRef):
         return refs._get(deadline)
-    wrong = next((ref for ref in refs if not isinstance(ref, ObjectRef)), None)
-    if wrong is not None:
-        raise TypeError(f"rtrain.get takes what .remote() or rtrain.put() gave back, not {type(wrong).__name__}")
-    return [ref._get(deadline) for ref in refs]
+    return [ref._get(deadline) for ref in _listed("get", refs)]
+
+
+def _listed(caller: str, refs: Any) -> list[ObjectRef]:
+    """Returns the refs of a list, a tuple or another iterable. Raises TypeError for anything else."""
+    given = list(refs) if isinstance(refs, Iterable) else [refs]
+    wrong = [value for value in given if not isinstance(value, ObjectRef)]
+    if wrong:
+        kind = type(wrong[0]).__name__
+        raise TypeError(f"rtrain.{caller} takes what .remote() or rtrain.put() gave back, or a list of it, not {kind}")
+    return given
 
 
 def wait(
@@ -120,7 +127,7 @@ def wait(
     Returns two lists, both in the order given: the refs that are done, and the others. `fetch_local` changes nothing.
     """
     _arguments.check_named("wait", fetch_local=fetch_local)
-    waiting = list(refs)
+    waiting = [refs] if isinstance(refs, ObjectRef) else _listed("wait", refs)
     if isinstance(refs, ObjectRef) or not 1 <= num_returns <= len(waiting) or len(set(map(id, waiting))) != len(waiting):
         raise ValueError("rtrain.wait takes a list of different refs, and num_returns between 1 and their number")
     deadline = None if timeout is None else time.monotonic() + timeout
