@@ -239,7 +239,7 @@ std::string lost_warning(const json& run) {
 
 std::string end_text(const json& run) {
     const std::string name = string_of(run, "name"), warning = lost_warning(run);
-    const bool has_started = !string_of(run, "started").empty();  // else no rank has written a line
+    const bool has_started = !string_of(run, "started").empty();  // a run that never started has no log
     const std::string logs = has_started ? ", rtrain logs " + name + " --rank failed" : "";
     return run_line(run) + (warning.empty() ? "" : "\n" + warning) +
            (string_of(run, "state") == "FAILED" ? "\n  next: rtrain describe " + name + logs : "");

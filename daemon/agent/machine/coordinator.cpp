@@ -254,10 +254,14 @@ void begin_commit(Coordinator& c, Time now, const Reported& reported, const Gath
     for (const auto& [node, ranks] : c.nodes) send(c, node, released_with_files(*c.commit, node), sink);
 }
 
-// Returns true if a newer checkpoint may begin before the commit has ended. A manifest that is being written may appear
-// at any time, so its files stay until the storage has answered.
+// Returns true if a newer checkpoint may begin. A manifest that is being written may appear later, so its files stay.
 bool replaceable(const Coordinator& c) {
     return c.commit->writing ? c.commit->manifest_late && !c.closing : !c.commit->trouble.empty();
+}
+
+void make_way(Coordinator& c, GroupSink& sink) {
+    if (c.commit && c.commit->writing) c.closing = std::exchange(c.commit, std::nullopt);
+    abandon_commit(c, "", sink);
 }
 
 // Releases a report that every node has sent. Returns true if it was released.
@@ -274,10 +278,7 @@ bool release(Coordinator& c, Time now, std::uint64_t index, Gathered& gathering,
         gathering.waiting_noticed = true;
         return false;
     }
-    if (with_files && c.commit && c.commit->writing)
-        c.closing = std::exchange(c.commit, std::nullopt);
-    else if (with_files && c.commit)
-        abandon_commit(c, "", sink);
+    if (with_files) make_way(c, sink);
     if (!wish.error.empty() && wish.error_reason != worker::replaced_reason)
         notice(c, known(wish.error_reason), "checkpoint not written: " + wish.error + "; training goes on", sink);
     Reported reported{.attempt = c.attempt, .index = index, .wall_ms = sink.wall_ms};
@@ -524,8 +525,7 @@ void announce(Coordinator& c, Time now, const Commit& commit, GroupSink& sink) {
     send_to_all(c, c.committed, sink);
 }
 
-// Gives a checkpoint up. With an empty `why` a newer one replaced it. Workers get an error only if they wait for this
-// very checkpoint (sync). The others continue, and a notice informs people.
+// Gives a checkpoint up. With an empty `why` a newer one replaced it. Workers that wait for this one (sync) get an error.
 void give_up(Coordinator& c, const Commit& commit, const std::string& why, GroupSink& sink) {
     notice(c, why.empty() ? "checkpoint_replaced" : "checkpoint_given_up",
            "the checkpoint of report " + std::to_string(commit.index) + " (" + commit.directory +

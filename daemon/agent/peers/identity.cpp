@@ -105,8 +105,9 @@ Result<Identity> load_identity(const std::string& data_dir) {
     const std::string at = folder(data_dir);
     const auto text = read_whole(at + "/node.json");
     if (!text)
-        return Error{ErrorCode::not_found, "this node has not joined a cluster (" + at + " is missing)",
-                     "rtrain node join HOST:PORT --token T; an admin's `rtrain token create --role node` prints that line"};
+        return Error{
+            ErrorCode::not_found, "this node has not joined a cluster (" + at + " is missing)",
+            "rtrain node join HOST:PORT --token T; an admin's `rtrain token create --role node` prints that line"};
     const json in = parse_json(*text);
     const auto keys = in.is_object() ? keys_of(in, at) : std::nullopt;
     if (!keys)

@@ -40,7 +40,8 @@ def test_training_that_stores_on_the_head_goes_on_while_the_head_hangs(cluster, 
     os.kill(head, signal.SIGSTOP)
     try:
         before = {name: steps_of(tmp_path, name) for name in ("one", "two")}
-        time.sleep(HANGS_S)  # it hangs for this time; nothing is waited for
+        until = time.monotonic() + HANGS_S
+        wait_for("the end of the hang", lambda: time.monotonic() > until)
         during = {name: steps_of(tmp_path, name) - before[name] for name in before}
     finally:
         os.kill(head, signal.SIGCONT)
