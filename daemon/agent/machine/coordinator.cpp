@@ -1,6 +1,6 @@
 // The coordinator of a report group, on rank 0's node. It releases a report once every node has sent its part, and
-// writes a checkpoint's manifest once every node has uploaded. One checkpoint is under way. A newer one waits for it,
-// or replaces it if its storage fails. A checkpoint whose manifest has no answer is `closing` beside the newer one.
+// writes a manifest once every node has uploaded. A newer checkpoint waits for the one under way, or replaces it if its
+// storage fails. One whose manifest has no answer is `closing` beside it.
 #include <algorithm>
 #include <cstdio>
 #include <utility>
@@ -32,8 +32,7 @@ void notice(const Coordinator& c, std::string reason, std::string text, GroupSin
     sink.news.push_back(Notice{.attempt = c.attempt, .text = std::move(text), .reason = std::move(reason)});
 }
 
-// A node is at most one report ahead. Bounds the memory for reports with wrong indexes. The highest indexes are dropped
-// first, as they are the least likely to be valid.
+// Bounds the memory for reports with wrong indexes: a node is at most one report ahead. The highest are dropped first.
 constexpr std::size_t reports_ahead_most = 64;
 
 template <class Value>
@@ -182,8 +181,7 @@ std::map<std::string, std::vector<std::string>> collisions(const Coordinator& c,
     return skip;
 }
 
-// Older agents send no reason.
-std::string known(const std::string& reason) { return reason.empty() ? "storage_failed" : reason; }
+std::string known(const std::string& reason) { return reason.empty() ? "storage_failed" : reason; }  // older agents
 
 struct Wish {
     bool checkpoint = false, sync = false;
@@ -218,8 +216,7 @@ GroupReleased released_with_files(const Commit& commit, const std::string& node)
     return released;
 }
 
-// Names the directory of a checkpoint. A repeated name is noticed once, since a program that uses one again does so
-// with every report.
+// Names the directory of a checkpoint. A repeated name is noticed once, since a program mostly repeats it each time.
 std::string new_directory(Coordinator& c, const Wish& wish, GroupSink& sink) {
     NewDirectory directory = name_directory(c, wish.name);
     if (!directory.first_repeated.empty())
@@ -525,7 +522,8 @@ void announce(Coordinator& c, Time now, const Commit& commit, GroupSink& sink) {
     send_to_all(c, c.committed, sink);
 }
 
-// Gives a checkpoint up. With an empty `why` a newer one replaced it. Workers that wait for this one (sync) get an error.
+// Gives a checkpoint up. With an empty `why` a newer one replaced it. Workers that wait for this one (sync) get an
+// error.
 void give_up(Coordinator& c, const Commit& commit, const std::string& why, GroupSink& sink) {
     notice(c, why.empty() ? "checkpoint_replaced" : "checkpoint_given_up",
            "the checkpoint of report " + std::to_string(commit.index) + " (" + commit.directory +

@@ -34,8 +34,7 @@ struct LocalUpload {
     std::vector<protocol::StagedFile> files;  // with hashes after the upload
     std::optional<Time> retry_at;
     std::int64_t backoff_ms = 1'000;
-    // Time of the last progress of the present try; time at which a try got further than all before.
-    Time moved_at, advanced_at;
+    Time moved_at, advanced_at;              // last progress of the present try; a try got further than all before
     std::int64_t bytes = 0, most_bytes = 0;  // progress of the present try, and of the best one before
     std::uint32_t in_vain = 0;               // number of tries in a row that moved something but got no further
     Time answered_at;                        // when a try last began, moved something, or ended
@@ -52,24 +51,20 @@ struct LocalRanks {
     std::string local_run_path;
     std::uint64_t passed = 0;                      // number of the last released report
     std::map<std::uint32_t, worker::Report> come;  // the ranks' reports with number passed + 1
-    // Arrival times of the ranks in `come`; other entries have no meaning.
-    std::map<std::uint32_t, Time> came;
+    std::map<std::uint32_t, Time> came;            // arrival times of the ranks in `come`; other entries are unused
     std::map<std::uint32_t, std::map<std::uint64_t, worker::Report>> ahead;  // later reports of ranks that sent several
-    // When to send the coordinator the ranks that have arrived, while some are missing.
-    std::optional<Time> partial_at;
+    std::optional<Time> partial_at;  // when to send the coordinator the arrived ranks, while some are missing
     std::optional<protocol::GroupReport> complete;  // sent, but not released yet
     std::map<std::uint64_t, StagedPaths> staged;    // by report, until it is settled
     std::optional<LocalUpload> upload;
-    std::optional<std::uint64_t> given_up_try;  // of a replaced upload: the next upload begins when this try has ended
+    std::optional<std::uint64_t> given_up_try;  // the replaced upload's try; the next upload waits for its end
     bool storage_silent = false;                // nothing has moved since the storage became silent or unreachable
     std::int64_t silence_ms = silence_first_ms;
     std::optional<Time> claiming_at;  // since when the name of report passed + 1's checkpoint is being claimed
-    // The coordinator's request for a report that the ranks here have not reached.
-    std::optional<protocol::GroupReleased> asked;
+    std::optional<protocol::GroupReleased> asked;        // the coordinator's request for a report not reached here yet
     std::map<std::uint64_t, worker::Committed> settled;  // the last few results, for workers that reconnect
     std::string hopeless;                                // why report passed + 1 can never pass
-    // Ranks that ended successfully: they send no report after `passed`, unless it is in `come`.
-    std::set<std::uint32_t> ended;
+    std::set<std::uint32_t> ended;  // successfully: these ranks send no report after `passed`, except those in `come`
     // Ranks that ended successfully while no agent watched them; `ranks` lacks them. Each has passed report `passed`,
     // and perhaps the next one. The release of that moves them to `ended`.
     std::set<std::uint32_t> ended_unwatched;
@@ -95,8 +90,7 @@ struct Commit {
     std::uint64_t index = 0;
     std::string directory, metrics_json;
     std::set<std::string> nodes_waiting;
-    // Key: node; value: files that a lower rank on another node has too.
-    std::map<std::string, std::vector<std::string>> skips;
+    std::map<std::string, std::vector<std::string>> skips;  // by node: files that a lower rank on another node has too
     std::vector<protocol::StagedFile> files;
     Time since, stored_at;  // time since which all parts are stored
     std::int64_t wall_ms = 0, blocked_ms = 0;

@@ -12,7 +12,7 @@ import pytest
 from local_cluster import ROOT, LocalCluster
 
 FOLDER = ROOT / "tests" / "transcripts" / "mistakes"
-# What differs from run to run, and what stands for it.
+# Patterns of text that differs from run to run, and their replacements.
 CHANGING = (
     (r"\([0-9a-f]{6}-\d+\)", "(ID)"),
     (r"\b(job|train|rtrain_run)-[a-z0-9]{5}\b", r"\1-xxxxx"),

@@ -371,6 +371,10 @@ class Steps:
         self.may_leave = not any(op.fn.in_rank for op in ops if isinstance(op, Calling))
 
     @property
+    def key(self) -> tuple[int, int]:
+        return id(self.ops), self.depth  # a crew holds the ops, so no others get their id
+
+    @property
     def says(self) -> str:
         return " -> ".join(op.name for op in self.ops)
 

@@ -70,4 +70,5 @@ class ByPlace:
         return item
 
     def _mapped(self, mapped: Mapped, item: Task | Block, piece: Piece) -> Task | Block:
-        return changed(item, lambda block: mapped.apply(block, piece, self.order), mapped.gain)
+        apply = mapped.apply if mapped.gain is None else mapped.carried_out
+        return changed(item, lambda block: apply(block, piece, self.order), mapped.gain)

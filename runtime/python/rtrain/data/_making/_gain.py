@@ -35,7 +35,7 @@ class Gain:
         self.largest = 0  # bytes of the largest piece that was made
         self._threads = 1
         self._one = 0.0  # throughput of one thread
-        self._crews: dict[int, Crew] = {}
+        self._crews: dict[tuple[int, int], Crew] = {}
         self._lock = threading.Lock()
         self._before: tuple[int, float] | None = None  # a smaller number of threads, and its throughput
         self._samples: list[tuple[int, float]] = []
@@ -52,9 +52,9 @@ class Gain:
     def crew(self, work: Work) -> Crew:
         """Returns what decides where these functions are carried out."""
         with self._lock:
-            if id(work) not in self._crews:
-                self._crews = {**self._crews, id(work): Crew(work, self._limits, self)}  # at once: other threads read it
-            return self._crews[id(work)]
+            if work.key not in self._crews:
+                self._crews = {**self._crews, work.key: Crew(work, self._limits, self)}  # at once: other threads read it
+            return self._crews[work.key]
 
     def cancel(self, owner: int) -> None:
         """Releases threads of an iteration that wait for processes."""

@@ -37,10 +37,14 @@ _GROW_S = 30.0  # until more processes are tried, as other work on the node ends
 
 
 class Work(Protocol):
-    """Functions of one node. unit: rows that may be made apart from the others of their piece, and multiples of it; 0: none may."""
+    """Functions of one node. unit: rows that may be made apart from the others of their piece, and multiples of it; 0: none may.
+    key: equal for the same functions at the same depth of a plan, also of a copy of the node."""
 
     unit: int
     may_leave: bool
+
+    @property
+    def key(self) -> tuple[int, int]: ...
 
     def apply(self, block: Block, place: Place, first: int) -> Block: ...
 

@@ -12,7 +12,9 @@ import time
 import warnings
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 from rtrain import data
 from rtrain.data._making._processes import _crew, _pool, _rule
 from rtrain.data._making._processes._crew import State
@@ -72,9 +74,8 @@ def children(pid="self"):
 @pytest.fixture
 def source(tmp_path):
     """Makes a dataset of 800 rows in 20 pieces, by their ids."""
-    data.range(ROWS).map_batches(lambda batch: {**batch, "text": np.array([f"row {one}" for one in batch["id"]])}).write_parquet(
-        tmp_path, row_group_size=ROWS // 20
-    )
+    table = pa.table({"id": np.arange(ROWS), "text": [f"row {row}" for row in range(ROWS)]})
+    parquet.write_table(table, tmp_path / "rows.parquet", row_group_size=ROWS // 20)
     return lambda: data.read_parquet(tmp_path)
 
 
@@ -425,7 +426,7 @@ def test_a_fork_of_the_rank_leaves_its_processes_alone(source):
     dataset = source().map(drawn)
     assert dataset.take_all() and len(children()) == 2
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of threads that a fork has not
+        warnings.simplefilter("ignore")  # Python warns about threads, which a fork does not have
         child = os.fork()
     if child == 0:
         code = 1
