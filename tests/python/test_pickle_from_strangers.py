@@ -148,6 +148,8 @@ UNPICKLED = {
     "train/torch/_v1_checkpoint.py": "a checkpoint that the user asks to read",
     "train/_driver/_outcome.py": "the result of the user's own run, over the head's API",
     "_exception_pickle.py": "an exception where it was raised, and of the user's own run or call where it is read: its callers know whose",
+    "data/_making/_processes/_blocks.py": "rows, over the socket pair of a rank and a process that it started",
+    "data/_making/_processes/_main.py": "functions of the rank that started the process, over the same socket pair",
     "data/_torch.py": "a batch of the same process's loader",
 }
 
