@@ -1,14 +1,16 @@
 """Tests starts of a head that must fail: the error names the cause, no data are harmed, and the next start succeeds."""
 
+import http.client
 import json
 import os
 import pathlib
 import socket
+import ssl
 import subprocess
 
 import pytest
 from jobs_on_disk import write_job
-from local_cluster import RTRAIN, LocalCluster, environment, free_port
+from local_cluster import RTRAIN, LocalCluster, environment, free_port, wait_for
 from small_disk import room_for, small_disk
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small tmpfs needs root")
@@ -173,3 +175,31 @@ def test_the_line_of_a_new_token_works_where_no_file_of_the_cluster_is(tmp_path)
         assert subprocess.run([RTRAIN, *other], env=elsewhere, capture_output=True, timeout=60).returncode == 0
         refused = subprocess.run([RTRAIN, "runs"], env=elsewhere, capture_output=True, text=True, timeout=60)
         assert refused.returncode in (5, 6), refused.stderr
+
+
+def is_healthy(port):
+    """Returns True if the head answers GET /healthz."""
+    plain = ssl.create_default_context()
+    plain.check_hostname, plain.verify_mode = False, ssl.CERT_NONE
+    connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=5, context=plain)
+    try:
+        connection.request("GET", "/healthz")
+        return connection.getresponse().status == 200
+    except OSError:
+        return False
+    finally:
+        connection.close()
+
+
+def test_a_head_is_healthy_only_after_its_context_is_written(tmp_path):
+    for number in range(5):
+        with LoneHead(tmp_path / f"home-{number}", tmp_path / f"head-{number}") as head:
+            command = [RTRAIN, "head", "start", "--port", head.port, "--data", head.data]
+            silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+            process = subprocess.Popen(list(map(str, command)), env=head.env, **silent)
+            try:
+                wait_for("the head", lambda port=head.port: is_healthy(port), pause=0.002)
+                assert pathlib.Path(head.env["RTRAIN_CONFIG"]).exists()
+            finally:
+                process.terminate()
+                process.wait(30)
