@@ -1,5 +1,6 @@
 """Functions in processes of the rank: the same rows, errors and random numbers as in threads; kills; nothing left behind."""
 
+import contextlib
 import gc
 import os
 import pathlib
@@ -67,8 +68,11 @@ def descriptors():
 
 
 def children(pid="self"):
-    texts = ((task / "children").read_text() for task in pathlib.Path(f"/proc/{pid}/task").iterdir())
-    return {int(child) for text in texts for child in text.split()}
+    found = set()
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended
+            found.update(map(int, (task / "children").read_text().split()))
+    return found
 
 
 @pytest.fixture
@@ -401,10 +405,9 @@ def rows_until(dataset, condition):
 
 
 def test_a_dataset_that_is_dropped_ends_its_processes(source):
-    dataset = source().map(drawn)
-    assert dataset.take_all() and dataset.take_all()
-    assert len(children()) == 2
-    del dataset
+    datasets = [source().map(drawn)]
+    until(lambda: datasets[0].take_all() and len(children()) == 2)
+    datasets.clear()
     gc.collect()
     until(lambda: not children())
 
@@ -424,7 +427,7 @@ def test_no_process_starts_where_the_user_or_the_loop_excludes_it(source):
 
 def test_a_fork_of_the_rank_leaves_its_processes_alone(source):
     dataset = source().map(drawn)
-    assert dataset.take_all() and len(children()) == 2
+    until(lambda: dataset.take_all() and len(children()) == 2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Python warns about threads, which a fork does not have
         child = os.fork()
