@@ -68,11 +68,11 @@ def descriptors():
 
 
 def children(pid="self"):
-    found = set()
+    pids = set()
     for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended
-            found.update(map(int, (task / "children").read_text().split()))
-    return found
+            pids.update(map(int, (task / "children").read_text().split()))
+    return pids
 
 
 @pytest.fixture
