@@ -75,7 +75,7 @@ class Api:
 
 
 def check_page(api):
-    """Checks the page's files. A head that was built without node serves one file, which says so."""
+    """Checks the page's files. A head that was built without node serves one file with that message."""
     html = api.check("GET", "/", headers={"Accept-Encoding": "gzip"}, status=200)
     if not html.startswith(b"\x1f\x8b"):
         assert b"scripts/bootstrap page" in html

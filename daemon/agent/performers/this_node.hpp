@@ -1,5 +1,6 @@
 // The facts about this agent: its identity, files and hardware, and the paths of its socket and library for workers.
-// They are found at the start. Later only the certificate (head/certificate_renewal.hpp) and the head's address change.
+// The start collects these facts. Later only the certificate (head/certificate_renewal.hpp) and the head's address
+// change.
 #pragma once
 
 #include <map>

@@ -232,7 +232,7 @@ void WorkerServer::send(AttemptKey attempt, std::uint32_t rank, const worker::Fr
     const auto entry = sockets_.find({attempt, rank});
     if (entry == sockets_.end()) return;  // the worker requests it again after it has reconnected
     if (entry->second->send(body_of(message))) return shared_.notice(attempt, rank);
-    // It does not read, or is closed; it requests missed messages after it has reconnected.
+    // The worker does not read, or is closed. After it has reconnected it requests missed messages.
     const auto socket = entry->second;
     socket->close("it does not read what was sent to it");
 }

@@ -42,8 +42,8 @@ class Listing {
 };
 
 // Answers with a list that is made in slices (loop/slices.hpp). `step` adds at most one item, or looks at one record.
-// It returns false at the end of the page, after it has set the cursor of the next page, if there is one. Records may
-// change between two steps, so `step` must hold names and numbers, not pointers.
+// `step` returns false at the end of the page, after it has set the cursor of the next page, if there is one. Records
+// may change between two steps, so `step` must hold names and numbers, not pointers.
 using ListStep = std::function<bool(Listing& page, json& next_cursor)>;
 void reply_list(Exchange& exchange, const Page& page, ListStep step);
 // Answers with a list of `count` items. `item` makes one; null if it was removed meanwhile.

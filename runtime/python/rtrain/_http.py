@@ -96,7 +96,7 @@ _CODES = {400: "usage", 401: "unauthorised", 403: "unauthorised", 404: "not_foun
 
 
 class _Waits:
-    """The waits of one request to a busy head: each as long as the answer says, bounded in sum."""
+    """The waits of one request to a busy head: each as long as Retry-After in the answer, bounded in sum."""
 
     def __init__(self) -> None:
         self._deadline = 0.0

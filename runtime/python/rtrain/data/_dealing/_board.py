@@ -1,4 +1,4 @@
-"""What the ranks of a run publish to each other in an epoch: how many rows the chunks have that each of them made.
+"""The ranks of a run publish to each other how many rows the chunks have that each of them made in an epoch.
 
 Rank 0's process relays the messages of all ranks, on a socket of its own. A rank that is away holds up nobody for ever: after a while
 the others make the chunks of its streams themselves.

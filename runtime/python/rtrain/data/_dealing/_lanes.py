@@ -1,4 +1,4 @@
-"""Which rows each global batch has where only reading finds how many rows a stream has. It is arithmetic alone: it reads no data.
+"""Decides which rows each global batch has if only reading finds how many rows a stream has. This module reads no data.
 
 A stream is a row of *chunks*, each of which is made from one piece of the input. A chunk is known by its number. The streams deal
 in turn, one row each. A stream without a row left takes the last half of the chunks that no stream has begun, from the stream
@@ -61,7 +61,7 @@ Sizes = Callable[[int, int, Any], "ChunkRows | None"]
 
 
 class Dealing:
-    """What is left of an epoch. step: from one chunk of a stream to its next. least: rows of a block, which has as many chunks as it
+    """The rest of an epoch. step: from one chunk of a stream to its next. least: rows of a block, which has as many chunks as it
     takes; fewer only where the lane ends. A block of a local shuffle is shuffled as a whole."""
 
     sizes: Sizes

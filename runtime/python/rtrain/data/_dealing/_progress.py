@@ -55,7 +55,7 @@ class Given(Progress):
 
 
 class _Passed(NamedTuple):
-    """What is left behind `own` rows of this rank in this iteration, which are `given` rows of the dealing. step: so many rows of the
+    """The rest of an epoch after `own` rows of this rank in this iteration, which are `given` rows of the dealing. step: so many rows of the
     dealing are each next row of this rank; 0: its next rows are one batch."""
 
     own: int

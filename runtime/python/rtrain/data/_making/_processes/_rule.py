@@ -20,7 +20,7 @@ PART_S = 0.1  # what a process is given at once, in time of the rank's thread
 
 @dataclass(frozen=True)
 class Limits:
-    """What the user said. asked: `concurrency=`. processes: `DataContext.processes`; None: nothing, 0: none."""
+    """The user's settings. asked: `concurrency=`. processes: `DataContext.processes`; None: nothing, 0: none."""
 
     asked: int | None = None
     processes: int | None = None
@@ -39,7 +39,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Work:
-    """What functions did in the rank. row_s, row_cpu_s: of a row in one thread. speedup: of all threads in force over one; None: it
+    """Measurements of functions in the rank. row_s, row_cpu_s: of a row in one thread. speedup: of all threads in force over one; None: it
     is being measured."""
 
     spent_s: float
