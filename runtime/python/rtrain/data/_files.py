@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import io
 import math
-import posixpath
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -16,137 +14,32 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from rtrain.data import _block
-from rtrain.data._arrow import _csv, _decoded, _json
+from rtrain.data._arrow import _decoded
 from rtrain.data._block import Block
-from rtrain.data._far._file import RandomFile, SequentialFile
-from rtrain.data._far._parts import Parts
-from rtrain.data._folders import COMPRESSIONS
-from rtrain.data._partitions import Added, added, values_of
+from rtrain.data._formats._lines import Csv, JsonLines, Lines, parse_json, parse_text
+from rtrain.data._formats._of_files import FirstRowsDecide, OfFiles
+from rtrain.data._partitions import added, values_of
 from rtrain.data._paths import Files
 from rtrain.data._plan import cut
-from rtrain.data._source import Group, Source, piece_rows
+from rtrain.data._source import Group, piece_rows
 from rtrain.data._values import _schema
 
+__all__ = [
+    "Csv",
+    "JsonLines",
+    "Lines",
+    "Npy",
+    "Parquet",
+    "WholeFiles",
+    "decode_image",
+    "parse_json",
+    "parse_text",
+]  # pickled by these names
 _CHUNK = 1 << 20
-_UTF8_MARK = b"\xef\xbb\xbf"
-_ARCHIVES = (".7z", ".lzma", ".rar", ".snappy", ".tar", ".tgz", ".xz", ".z", ".zip")
 _FOOTER_THREADS = 8
 _SMALL_ROWS = 1024  # a piece of so many rows has none that is large
 # Pages that have a checksum are compared with it. Arrow's reader in Python learned that in release 15.
 _VERIFIED = {"page_checksum_verification": True} if int(pa.__version__.partition(".")[0]) >= 15 else {}
-
-
-class OfFiles(Source):
-    """What is known of the files' rows is forgotten when the plan travels: where it is read next, they may be others."""
-
-    folders: Added | None = None  # columns that the files' folders add
-    _parts: Parts | None = None
-
-    def __init__(self, reader: str, files: Files, *, include_paths: bool = False) -> None:
-        self.name = f"{reader}({files.says()})"
-        self.reader, self.files, self.include_paths = reader, files, include_paths
-        self._groups: list[Group] | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_groups": None, "_parts": None}
-
-    @property
-    def parts(self) -> Parts:
-        """Returns what fetches parts of the files. Only files of a remote file system are read so."""
-        if self._parts is None:
-            self._parts = Parts(self.files.system)
-        return self._parts
-
-    def random_file(self, file: int, ranges: Sequence[tuple[int, int]] = ()) -> Any:
-        """Opens a file to be read anywhere, `ranges` of it soon."""
-        path = self.files.paths[file]
-        if not self.files.far or not self.files.sizes[file]:  # some file systems do not know the size
-            return self.files.system.open_input_file(path)
-        return pa.PythonFile(RandomFile(self.parts, path, self.files.sizes[file], ranges), mode="r")
-
-    def groups(self) -> Sequence[Group]:
-        if self._groups is None:
-            self._groups = self.list_groups()
-        return self._groups
-
-    def list_groups(self) -> list[Group]:
-        return [Group(None, size) for size in self.files.sizes]
-
-    def where(self, place: int) -> str:
-        return self.files.paths[place]
-
-    def open(self, place: int, piece: int) -> Iterator[Block]:
-        return self.told(place, piece, self.blocks(place, piece))
-
-    def told(self, place: int, piece: int, blocks: Iterator[Block]) -> Iterator[Block]:
-        """Yields a group's blocks from piece `piece` on, with all of their columns. Errors name the file."""
-        path, number = self.where(place), piece
-        while True:
-            try:
-                block = next(blocks, None)
-            except (pa.ArrowException, OSError, ValueError) as error:
-                kind = OSError if isinstance(error, OSError) else ValueError
-                raise kind(f"{self.reader}: {path}: {error}") from error
-            if block is None:
-                return
-            block.origin = path
-            yield self.with_path(self.fitted(block, place, number), path)
-            number += 1
-
-    def fitted(self, block: Block, place: int, piece: int) -> Block:
-        """Returns a piece's block with the columns that all files have."""
-        return block
-
-    def stream(self, place: int) -> Any:
-        """Opens a file to be read from its beginning, decompressed by the ending of its name."""
-        path = self.where(place)
-        ending = posixpath.splitext(path)[1].lower()
-        if ending in _ARCHIVES:
-            raise ValueError(f"{ending} is no compression that is read here ({', '.join(COMPRESSIONS)} are); decompress the file")
-        if ending in COMPRESSIONS and self.files.system.get_file_info(path).size == 0:
-            raise ValueError(f"the file is empty, as no {ending} file is: it was cut off; copy it again")
-        compression = COMPRESSIONS.get(ending)
-        if not self.files.far or not self.files.sizes[place]:
-            return self.files.system.open_input_stream(path, compression=compression)
-        opened = pa.PythonFile(SequentialFile(self.parts, path, self.files.sizes[place]), mode="r")
-        return opened if compression is None else pa.CompressedInputStream(opened, compression)
-
-    def added_names(self) -> list[str]:
-        """Returns the columns that do not come from the files themselves."""
-        return [*(() if self.folders is None else self.folders.names), *(["path"] if self.include_paths else [])]
-
-    def is_compressed(self, place: int) -> bool:
-        return self.where(place).lower().endswith(tuple(COMPRESSIONS))
-
-    def with_path(self, block: Block, path: str) -> Block:
-        block = block if self.folders is None else self.folders.to(block, path)
-        if not self.include_paths:
-            return block
-        _schema.without_path(self.reader, block.names, path)
-        return block.with_columns({**block.columns, "path": pa.array([path] * block.rows, pa.string())})
-
-    def blocks(self, place: int, piece: int) -> Iterator[Block]:
-        """The file's, from piece `piece` on."""
-        raise NotImplementedError
-
-
-class FirstRowsDecide(OfFiles):
-    """Files whose columns are known when rows are read: all have those of the first rows of the first file."""
-
-    hint = ""  # how a user sets columns and types
-    _of_first_rows: _schema.Found | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_of_first_rows": None}
-
-    def fitted(self, block: Block, place: int, piece: int) -> Block:
-        if self._of_first_rows is None and (place, piece) == (0, 0):
-            self._of_first_rows = _schema.Found(self.reader, self.hint, block, self.where(place))
-        if self._of_first_rows is None:
-            heads = ((file, head) for file in range(len(self.files.paths)) for head in self.blocks(file, 0) if head.rows)
-            file, head = next(heads)
-            self._of_first_rows = _schema.Found(self.reader, self.hint, head, self.where(file))
-        return self._of_first_rows.fitted(block, self.where(place))
 
 
 class Parquet(OfFiles):
@@ -360,98 +253,6 @@ def _exactly(each: int, blocks: Iterator[Block]) -> Iterator[Block]:
             held, rows = [combined.slice(each, combined.rows)], combined.rows - each
     if rows:
         yield _block.concat(held)
-
-
-class Csv(FirstRowsDecide):
-    hint = "name the columns by columns=, their types by convert_options=pyarrow.csv.ConvertOptions(column_types=...)"
-
-    def __init__(self, files: Files, options: dict[str, Any], *, include_paths: bool) -> None:
-        super().__init__("read_csv", files, include_paths=include_paths)
-        self.options = options
-
-    def blocks(self, place: int, piece: int) -> Iterator[Block]:
-        name = (
-            self.where(place).lower().removesuffix(posixpath.splitext(self.where(place))[1] if self.is_compressed(place) else "")
-        )
-        separator = "\t" if name.endswith(".tsv") else ","
-        tables = _csv.batches(self.options, separator, functools.partial(self.stream, place))
-        return _from(piece, map(_block.from_arrow, tables))
-
-
-def _from(piece: int, blocks: Iterator[Block]) -> Iterator[Block]:
-    """Yields the blocks cut into pieces, from piece `piece` on."""
-    number = 0
-    for block in blocks:
-        each = piece_rows(block.rows, block.nbytes)
-        for start in range(0, block.rows, each):
-            if number >= piece:
-                yield block.slice(start, start + each)
-            number += 1
-
-
-class Lines(OfFiles):
-    """Files of lines: `parsed` makes a block of some of them. The pieces are what lies in a MiB."""
-
-    def __init__(self, reader: str, files: Files, parsed: Callable[[bytes], Block], *, include_paths: bool) -> None:
-        super().__init__(reader, files, include_paths=include_paths)
-        self.parsed = parsed
-
-    def blocks(self, place: int, piece: int) -> Iterator[Block]:
-        with self.stream(place) as stream:
-            yield from _from(piece, self.parsed_lines(self.chunks(stream)))
-
-    def parsed_lines(self, chunks: Iterator[bytes]) -> Iterator[Block]:
-        line = 1
-        for chunk in chunks:
-            try:
-                yield self.parsed(chunk)
-            except UnicodeDecodeError as error:
-                where = line + chunk[: error.start].count(b"\n")
-                raise ValueError(f"line {where}: {error}; encoding= names the files' encoding") from error
-            line += chunk.count(b"\n")
-
-    def chunks(self, stream: Any) -> Iterator[bytes]:
-        """Yields about a MiB of whole lines at a time."""
-        ready, held = b"", list[bytes]()
-        read = bytes(stream.read(_CHUNK)).removeprefix(_UTF8_MARK)
-        while read:
-            before, newline, after = read.rpartition(b"\n")
-            if newline:
-                yield from [ready] if ready else []
-                ready, held = b"".join([*held, before, newline]), []
-            held.append(after)
-            read = bytes(stream.read(_CHUNK))
-        yield from [b"".join([ready, *held])] if ready or any(held) else []
-
-
-class JsonLines(Lines, FirstRowsDecide):
-    """One object in each line; a file that is one list of objects is read whole."""
-
-    hint = "name columns and types by parse_options=pyarrow.json.ParseOptions(explicit_schema=...)"
-
-    def parsed_lines(self, chunks: Iterator[bytes]) -> Iterator[Block]:
-        options = self.parsed.keywords["options"] if isinstance(self.parsed, functools.partial) else {}
-        return map(_block.from_arrow, _json.tables(chunks, options))
-
-    def chunks(self, stream: Any) -> Iterator[bytes]:
-        chunks = super().chunks(stream)
-        for number, chunk in enumerate(chunks):
-            if number == 0 and chunk.lstrip().startswith(b"["):
-                yield from _json.rows_of_list(b"".join([chunk, *chunks]), _CHUNK)
-                return
-            yield chunk
-
-
-def parse_json(chunk: bytes, options: dict[str, Any]) -> Block:
-    return _block.concat(map(_block.from_arrow, _json.tables([chunk], options)))
-
-
-def parse_text(chunk: bytes, encoding: str, *, drop_empty_lines: bool) -> Block:
-    lines = chunk.decode(encoding).split("\n")
-    if lines and not lines[-1]:
-        lines.pop()
-    lines = [line.removesuffix("\r") for line in lines]
-    return Block({"text": pa.array([line for line in lines if line or not drop_empty_lines], pa.string())})
 
 
 class Npy(FirstRowsDecide):

@@ -264,7 +264,7 @@ class ReadRun:
 
     def __init__(self, source: Source, gain: Gain | None = None) -> None:
         self.source, self.gain = source, gain
-        self.open: dict[int, tuple[int, Iterator[Block]]] = {}  # group: the piece that comes next
+        self.open: dict[Any, tuple[int, Iterator[Block]]] = {}  # group: the piece that comes next
         self.ahead = Ahead(source)
         self.recent: Recent | None = None  # pieces that were read last, also for other runs
         self.waiting: tuple[tuple[int, int], Block] | None = None
@@ -273,9 +273,9 @@ class ReadRun:
         for place in range(len(self.source.groups())):
             yield from self.pieces_of(place)
 
-    def pieces_of(self, place: int, *, anew: bool = False) -> Iterator[Piece]:
+    def pieces_of(self, place: Any, *, anew: bool = False) -> Iterator[Piece]:
         """Yields the pieces of one group, which is read if nobody knows them. anew: it is read in any case."""
-        group = self.source.groups()[place]
+        group = self.source.group(place)
         if anew and not self.source.sized:
             group.pieces = None
         if group.pieces is not None:
@@ -286,7 +286,7 @@ class ReadRun:
     def outline(self) -> Iterator[Piece]:
         return self.pieces()
 
-    def _found_out(self, place: int, group: Group) -> Iterator[Piece]:
+    def _found_out(self, place: Any, group: Group) -> Iterator[Piece]:
         rows: list[int] = []
         while (block := self._next(place, len(rows))) is not None:
             key = (place, len(rows))
@@ -318,7 +318,7 @@ class ReadRun:
             return part_of(self, piece, start, stop)
         return Task(lambda: part_of(ReadRun(self.source), piece, start, stop), self.gain)
 
-    def _next(self, place: int, number: int) -> Block | None:
+    def _next(self, place: Any, number: int) -> Block | None:
         comes, blocks = self.open.pop(place, (-1, iter(())))
         if not 0 <= comes <= number:
             comes, blocks = number, self.ahead.open(place, number, self.open)
@@ -326,7 +326,7 @@ class ReadRun:
             self._keep((place, passed), next(blocks, None))
         block = next(blocks, None)
         self._keep((place, number), block)
-        pieces = self.source.groups()[place].pieces
+        pieces = self.source.group(place).pieces
         if block is not None and (pieces is None or number + 1 < len(pieces)):
             self.open[place] = number + 1, blocks
         while len(self.open) > OPEN_GROUPS:

@@ -16,6 +16,7 @@ from rtrain.data import _block, _files, _paths
 from rtrain.data._block import Block
 from rtrain.data._dataset import Dataset, check_seed
 from rtrain.data._folders import Endings, compressed
+from rtrain.data._formats._of_files import OfFiles
 from rtrain.data._in_streams._mixed import mixed
 from rtrain.data._in_streams._turns import Strategy
 from rtrain.data._partitions import added, partitioning_of
@@ -357,7 +358,7 @@ def mix(
     return Dataset(mixed(weights, nodes, check_seed("mix", seed), stopping_strategy, schedule))
 
 
-def _with_folders(source: _files.OfFiles, partitioning: Any) -> Source:
+def _with_folders(source: OfFiles, partitioning: Any) -> Source:
     source.folders = added(partitioning_of(source.reader, partitioning), source.files.paths, None)
     return source
 

@@ -37,7 +37,16 @@ class Source:
     def groups(self) -> Sequence[Group]:
         raise NotImplementedError
 
-    def open(self, place: int, piece: int) -> Iterator[Block]:
+    def group(self, place: Any) -> Group:
+        """Returns a group by its number, or a part of a group by what `part_of` returned."""
+        group: Group = self.groups()[place]
+        return group
+
+    def part_of(self, place: int, part: int, parts: int) -> Any:
+        """Returns the place of one of `parts` parts of a group, which is opened like a group; None if the group is read as a whole."""
+        return None
+
+    def open(self, place: Any, piece: int) -> Iterator[Block]:
         raise NotImplementedError
 
     def far_bytes(self, place: int) -> int:

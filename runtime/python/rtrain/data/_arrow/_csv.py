@@ -44,6 +44,39 @@ def batches(given: dict[str, Any], separator: str, open_stream: Open) -> Iterato
         raise ValueError(f"{error}; ReadOptions(encoding=...) names the file's encoding") from error
 
 
+def is_divisible(given: dict[str, Any]) -> bool:
+    """Returns True if `batches_of_range` reads ranges of rows as `batches` reads the file."""
+    read, parse = given.get("read_options") or csv.ReadOptions(), given.get("parse_options") or csv.ParseOptions()
+    if read.skip_rows or read.skip_rows_after_names or parse.escape_char or parse.invalid_row_handler is not None:
+        return False
+    return _is_plain(read) and (bool(parse.double_quote) or not parse.quote_char)
+
+
+def marks(given: dict[str, Any], separator: str) -> tuple[str, str]:
+    """Returns the character of quotes, empty if values have none, and the character between values."""
+    parse = given.get("parse_options") or csv.ParseOptions(delimiter=separator)
+    return parse.quote_char or "", parse.delimiter
+
+
+def batches_of_range(
+    given: dict[str, Any], separator: str, open_file: Open, open_range: Open, *, has_header: bool
+) -> Iterator[Any]:
+    """Yields the rows of a range with the names and types that the whole file has. has_header: the range is the file's first one.
+
+    ValueError counts rows from the beginning of the range.
+    """
+    head = _File(given, separator, open_file)
+    for _ in head.batches():
+        break
+    file = _File(given, separator, open_range)
+    file.take_columns(head, has_header=has_header)
+    try:
+        yield from file.batches()
+    except pa.ArrowInvalid as error:
+        if "Empty CSV file" not in str(error):
+            raise ValueError(str(error)) from error
+
+
 class _QuoteSeenError(Exception):
     """The file is read anew from its beginning, with newlines between quotes."""
 
@@ -88,8 +121,18 @@ class _File:
         self.set_by_user = set(self.convert.column_types)
         self.types: dict[str, Any] = {}  # those that the first block gave
         self.main: _Watched | None = None  # what the rows are read from
-        plain = (self.read.encoding or "utf8").lower().replace("-", "") in ("utf8", "ascii", "latin1", "cp1252", "iso88591")
-        self.hides_zeros = not plain or _numbers.hides_zeros(self.parse.delimiter)
+        self.hides_zeros = not _is_plain(self.read) or _numbers.hides_zeros(self.parse.delimiter)
+
+    def take_columns(self, head: _File, *, has_header: bool) -> None:
+        """Sets names and types to those of the file's first rows, which `head` has read."""
+        self.read.block_size = head.read.block_size
+        self.types, self.parse, self.has_own_options = head.types, head.parse, True
+        if has_header:
+            return
+        columns, head.convert.include_columns = head.convert.include_columns, []
+        names = head._opened(head._watched(zeros=True)).schema.names
+        head.convert.include_columns = columns
+        self.read.column_names, self.read.autogenerate_column_names = names, False
 
     def batches(self) -> Iterator[Any]:
         given = 0
@@ -259,6 +302,11 @@ class _Texts:
         self.held, wanted = whole.slice(row - self.place + rows), whole.slice(row - self.place, rows)
         self.place = row + rows
         return wanted
+
+
+def _is_plain(read: Any) -> bool:
+    """Returns True if ASCII characters are single bytes in the file's encoding."""
+    return (read.encoding or "utf8").lower().replace("-", "") in ("utf8", "ascii", "latin1", "cp1252", "iso88591")
 
 
 def _first_difference(column: Any, texts: Any) -> tuple[int, str, str] | None:

@@ -27,13 +27,15 @@ _NEWLINE = b"\n"
 _HINT = "ParseOptions(explicit_schema=...) sets a key's type"
 
 
-def tables(chunks: Iterable[bytes], given: dict[str, Any]) -> Iterator[Any]:
+def tables(chunks: Iterable[bytes], given: dict[str, Any], head: bytes = b"") -> Iterator[Any]:
     """Yields a table for each chunk of lines. ValueError names line and key of what cannot be read exactly.
 
-    given: the user's options by their names in pyarrow.json.
+    given: the user's options by their names in pyarrow.json. head: the first lines of the file whose later lines the chunks are.
     """
     file = _File(given)
     line = 1
+    if head.strip():
+        file.table(head, line)
     for chunk in chunks:
         if chunk.strip():
             yield file.table(chunk, line)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from rtrain.data._block import Block
 from rtrain.data._source import Source
@@ -26,14 +26,14 @@ class Ahead:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._fetched: dict[int, Callable[[int], Iterator[Block]]] = {}
+        self._fetched: dict[Any, Callable[[int], Iterator[Block]]] = {}
         self._coming: list[int] | None = None  # the groups in their order; None: the order of the source
 
     def expect(self, groups: Sequence[int]) -> None:
         """Sets the order in which groups are read. A group may come several times."""
         self._coming = list(dict.fromkeys(groups))
 
-    def open(self, group: int, piece: int, are_open: Collection[int]) -> Iterator[Block]:
+    def open(self, group: Any, piece: int, are_open: Collection[Any]) -> Iterator[Block]:
         """Returns the group's blocks from a piece on. are_open: groups that need not be fetched."""
         begun = self._fetched.pop(group, None) or self._source.begin(group)
         if self._source.far_bytes(group):

@@ -69,11 +69,11 @@ class RandomFile(io.RawIOBase):
 
 
 class SequentialFile(io.RawIOBase):
-    """A file that is read from its beginning to its end."""
+    """A file that is read from its beginning, or from byte `start`, to byte `stop`."""
 
-    def __init__(self, parts: Parts, path: str, size: int) -> None:
+    def __init__(self, parts: Parts, path: str, stop: int, start: int = 0) -> None:
         self._parts, self._path = parts, path
-        self._to_fetch = deque(in_parts(0, size))
+        self._to_fetch = deque(in_parts(start, stop))
         self._fetched: deque[Part] = deque()
         self._content, self._at = b"", 0  # of the present part
 

@@ -221,8 +221,9 @@ def _outlines(node: Node, order: Order) -> list[list[Piece]]:
 
 # -- pieces that reading finds ----------------------------------------------------------------------------------------
 class Strided(Node):
-    """The pieces of one stream. Where there are enough files or shards, a stream has its own ones. Every stream reads the rest, and has
-    some pieces of it; the first ones are cut, so that each stream has rows of a small file. mixed: the shuffle that puts files in a random order."""
+    """The pieces of one stream. Where there are enough files or shards, a stream has its own ones. It has a range of each large text
+    file that is left over. Every stream reads the other files, and has some pieces of them; the first pieces are cut, so that each
+    stream has rows of a small file. mixed: the shuffle that puts files in a random order."""
 
     divides = True
 
@@ -273,8 +274,11 @@ class _StridedRun:
         if self.node.mixed is not None:
             places = self.order.random(self.node.mixed.seed, self.node.mixed.salt).permutation(groups).tolist()
         shared = groups - groups % count
-        own = (piece for place in places[stream:shared:count] for piece in run.pieces_of(place))
-        others = (piece for place in places[shared:] for piece in self.node.pieces_of(run, place))
+        parts_of_rest = [run.source.part_of(place, stream, count) if count > 1 else None for place in places[shared:]]
+        own_places = [*places[stream:shared:count], *(part for part in parts_of_rest if part is not None)]
+        rest = [place for place, part in zip(places[shared:], parts_of_rest, strict=True) if part is None]
+        own = (piece for place in own_places for piece in run.pieces_of(place))
+        others = (piece for place in rest for piece in self.node.pieces_of(run, place))
         parts = (_nth_of(piece, stream, count) for piece in itertools.islice(others, _CHUNKS))
         return itertools.chain(own, parts, _every(count, stream, others))
 

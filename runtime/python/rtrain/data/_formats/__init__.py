@@ -1,0 +1,1 @@
+"""Files by their formats."""
