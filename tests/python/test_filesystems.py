@@ -277,7 +277,12 @@ def reporting():
     before = train.get_checkpoint()
     train.report({"step": 1}, Checkpoint.from_dict({"step": 1}))
     seen = train.get_checkpoint()
-    return (before and before.path), seen.path, seen.filesystem, [one.checkpoint.path for one in train.get_all_reported_checkpoints()]
+    return (
+        (before and before.path),
+        seen.path,
+        seen.filesystem,
+        [one.checkpoint.path for one in train.get_all_reported_checkpoints()],
+    )
 
 
 @pytest.mark.parametrize("base", ["", "inner"])
@@ -312,7 +317,9 @@ def test_results_and_checkpoints_have_their_path_on_the_file_system(tmp_path, ba
         resume_from_checkpoint=result.checkpoint,
     ).fit()
     assert resumed.return_value == {"step": 1} and resumed.path == f"{tmp_path}/others/other"
-    assert Checkpoint(f"{tmp_path / base}/runs/run/{name}").path == f"{tmp_path / base}/runs/run/{name}", "a path of the user's own"
+    assert Checkpoint(f"{tmp_path / base}/runs/run/{name}").path == f"{tmp_path / base}/runs/run/{name}", (
+        "a path of the user's own"
+    )
 
 
 def test_a_path_in_the_home_is_shown_as_it_was_understood(tmp_path, monkeypatch) -> None:

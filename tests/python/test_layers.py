@@ -33,8 +33,16 @@ def test_the_package_keeps_the_layers():
     ("module", "planted", "breach"),
     [
         ("train/_values/_names.py", UPWARD, "rtrain.train._values is not allowed to import rtrain.train._driver"),
-        ("train/_session/_gather.py", f"def f():\n    {UPWARD}", "rtrain.train._session is not allowed to import rtrain.train._driver"),
-        ("train/_report/_commit.py", f"if TYPE_CHECKING:\n    {UPWARD}", "rtrain.train._report is not allowed to import rtrain.train._driver"),
+        (
+            "train/_session/_gather.py",
+            f"def f():\n    {UPWARD}",
+            "rtrain.train._session is not allowed to import rtrain.train._driver",
+        ),
+        (
+            "train/_report/_commit.py",
+            f"if TYPE_CHECKING:\n    {UPWARD}",
+            "rtrain.train._report is not allowed to import rtrain.train._driver",
+        ),
         ("data/_grouped.py", CIRCLE, "No cycles are allowed in rtrain.data."),
         ("data/_grouped.py", f"if TYPE_CHECKING:\n    {CIRCLE}", "No cycles are allowed in rtrain.data."),
         ("train/_new.py", "", "rtrain.train._new"),  # a module that belongs to no layer

@@ -47,8 +47,8 @@ NAMES = {
 
 @pytest.mark.parametrize("module", NAMES)
 def test_every_name_is_there(module):
-    if module.endswith("lightning"):
-        pytest.importorskip("lightning")
+    if module.endswith(("lightning", "xgboost", "lightgbm")):
+        pytest.importorskip(module.rpartition(".")[2])
     if module == "rtrain.data":
         pytest.importorskip("pyarrow")
     if "huggingface" in module:

@@ -6,8 +6,6 @@ import pytest
 
 NAMES = {
     "tensorflow": (["TensorflowTrainer", "TensorflowConfig", "prepare_dataset_shard"], "TF_CONFIG"),
-    "xgboost": (["XGBoostTrainer", "XGBoostConfig", "RayTrainReportCallback"], "DMLC_TRACKER_URI"),
-    "lightgbm": (["LightGBMTrainer", "LightGBMConfig", "get_network_params", "normalize_pandas_for_lightgbm"], "machines"),
     "jax": (["JaxTrainer", "JaxConfig"], "jax.distributed.initialize"),
     "horovod": (["HorovodTrainer", "HorovodConfig"], "TorchTrainer"),
 }

@@ -229,7 +229,9 @@ def test_explicit_async_keeps_what_holds_the_home_directory_or_the_run_s(tmp_pat
     assert not call.may_remove_directory(str(run))
 
 
-@pytest.mark.parametrize("inside", ["another/run.json", "another/one/run.json", "copies/rtrain-checkpoints-UID/k.copy/model", "python/bin"])
+@pytest.mark.parametrize(
+    "inside", ["another/run.json", "another/one/run.json", "copies/rtrain-checkpoints-UID/k.copy/model", "python/bin"]
+)
 def test_explicit_async_keeps_what_others_need(tmp_path, monkeypatch, inside):
     (tmp_path / inside.replace("UID", str(os.getuid()))).mkdir(parents=True)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "copies"))

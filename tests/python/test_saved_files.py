@@ -51,7 +51,9 @@ def test_what_an_earlier_version_pickled_still_loads():
     kept = pickle.loads(zlib.decompress(base64.b64decode(KEPT)))
     assert kept["run_config"].name == "kept" and kept["run_config"].checkpoint_config.num_to_keep == 2
     assert kept["scaling_config"] == train.ScalingConfig(num_workers=2)
-    assert type(kept["data_config"]) is train.DataConfig and type(kept["options"]) is type(train.DataConfig.default_ingest_options())
+    assert type(kept["data_config"]) is train.DataConfig and type(kept["options"]) is type(
+        train.DataConfig.default_ingest_options()
+    )
     assert kept["class"] is train.DataParallelTrainer and kept["elsewhere"].__name__ == "Elsewhere"
     assert kept["checkpoint"].path == "/tmp/kept" and kept["result"].metrics == {"loss": 1.0}
     assert type(kept["reported"]) is train.ReportedCheckpoint and type(kept["preemption"]) is train.PreemptionInfo
@@ -79,7 +81,13 @@ def test_public_classes_and_functions_are_pickled_under_their_public_names(packa
 def test_a_run_s_config_names_no_private_module():
     config = train.RunConfig(failure_config=train.FailureConfig(1), checkpoint_config=train.CheckpointConfig(2))
     mode = train.CheckpointUploadMode.ASYNC
-    values = [config, train.ScalingConfig(2), train.Checkpoint("/tmp/kept", metrics={"x": 1}), train.PreemptionError("gone"), mode]
+    values = [
+        config,
+        train.ScalingConfig(2),
+        train.Checkpoint("/tmp/kept", metrics={"x": 1}),
+        train.PreemptionError("gone"),
+        mode,
+    ]
     by_pickle = [pickle.dumps(values, protocol) for protocol in range(pickle.HIGHEST_PROTOCOL + 1)]
     for content in (_public_names.dumps(values), cloudpickle.dumps(values), *by_pickle):
         assert b"rtrain.train:RunConfig" in content and not PRIVATE.search(content.replace(b"rtrain._public_names", b""))

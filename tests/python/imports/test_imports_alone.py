@@ -90,7 +90,5 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     """Checks that neither the libraries of datasets and models nor the client of the head with its TLS are loaded."""
     heavy = {"torch", "numpy", "pyarrow", "ssl", "http.client", "asyncio", "cloudpickle"}
     check = f"import sys; from rtrain import train, tune; sys.exit(', '.join({heavy} & set(sys.modules)) or 0)"
-    done = subprocess.run(
-        [sys.executable, "-c", check], env={"PYTHONPATH": str(PACKAGE)}, capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-c", check], env={"PYTHONPATH": str(PACKAGE)}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

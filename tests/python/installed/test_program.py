@@ -49,7 +49,9 @@ def test_a_program_in_the_users_own_folder_counts_where_its_packages_do(tmp_path
     # An environment does not include the user's folder.
     assert found_by(python, tmp_path, on_path.parent) == {str(on_path)}
     base = pathlib.Path(os.path.realpath(sys.executable))
-    enabled = subprocess.run([base, "-c", "import site; print(site.ENABLE_USER_SITE)"], capture_output=True, text=True, check=True)
+    enabled = subprocess.run(
+        [base, "-c", "import site; print(site.ENABLE_USER_SITE)"], capture_output=True, text=True, check=True
+    )
     if enabled.stdout.strip() != "True" or (base.parent / "rtrain").exists():
         pytest.skip("this Python has no packages of the user's own, or a program beside it")
     assert found_by(base, tmp_path, on_path.parent) == {str(users)}

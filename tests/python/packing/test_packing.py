@@ -128,7 +128,13 @@ def test_a_frame_that_is_cut_off_damaged_or_too_large_is_refused(monkeypatch) ->
     whole = _package.compressed(content)
     assert len(whole) < 101_000 and _package.decompressed(whole) == content and _package.compressed(content) == whole
     assert _package.decompressed(_package.compressed(b"")) == b""
-    for damaged in (whole[:-1], whole[:14], b"", b"PK" + whole[2:], whole[:90_000] + bytes([whole[90_000] ^ 0xFF]) + whole[90_001:]):
+    for damaged in (
+        whole[:-1],
+        whole[:14],
+        b"",
+        b"PK" + whole[2:],
+        whole[:90_000] + bytes([whole[90_000] ^ 0xFF]) + whole[90_001:],
+    ):
         with pytest.raises(ValueError, match="the code archive is damaged: "):
             _package.decompressed(damaged)
     monkeypatch.setattr(_package, "_UNPACKED_MAX", 1 << 20)

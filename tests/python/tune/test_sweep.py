@@ -311,7 +311,10 @@ def test_a_scheduler_that_chooses_is_asked_and_may_let_trials_wait():
     ("choose", "message"),
     [
         (lambda controller: None, "Choosing.choose_trial_to_run chose none of 3 trials that wait, and none runs"),
-        (lambda controller: "abc_00000", "chose abc_00000, which does not wait; return one of the trials whose status is PENDING"),
+        (
+            lambda controller: "abc_00000",
+            "chose abc_00000, which does not wait; return one of the trials whose status is PENDING",
+        ),
     ],
 )
 def test_a_choice_that_cannot_be_carried_out_is_refused(choose, message):

@@ -85,7 +85,9 @@ print(json.dumps(sorted(row["id"] for row in data.read_parquet("rows").take_all(
 
 
 def test_a_name_that_is_trained_again_adds_to_what_its_successful_attempts_wrote(home: Home) -> None:
-    written = [json.loads(home.script(WRITES, str(day), end)) for day, end in enumerate(["well", "fails", "well", "fails", "well"])]
+    written = [
+        json.loads(home.script(WRITES, str(day), end)) for day, end in enumerate(["well", "fails", "well", "fails", "well"])
+    ]
     assert written == [
         [0, 1, 2],
         [0, 1, 2, 10, 11, 12],

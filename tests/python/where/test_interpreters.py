@@ -80,7 +80,18 @@ def with_requirements(python: str, folder: pathlib.Path) -> None:
             (folder / module).unlink()
             missing.append(wanted)
     if missing:
-        install = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps", "--target", str(folder), *missing]
+        install = [
+            python,
+            "-m",
+            "pip",
+            "install",
+            "-q",
+            "--disable-pip-version-check",
+            "--no-deps",
+            "--target",
+            str(folder),
+            *missing,
+        ]
         try:
             done = subprocess.run(install, capture_output=True, text=True, timeout=200, check=False)
         except subprocess.TimeoutExpired:

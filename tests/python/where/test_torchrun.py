@@ -191,7 +191,10 @@ kept = {checkpoint.name: sorted(one.name for one in pathlib.Path(checkpoint.path
 say(f"result {[row['step'] for row in result.all_metrics]} {sorted(kept.items())}")
 """
     )
-    out = finish(home.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py"]), seconds=300)
+    out = finish(
+        home.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py"]),
+        seconds=300,
+    )
     results = [line for line in out.splitlines() if line.startswith("result")]
     files = [(f"at-{step}", ["of-0", "of-1"]) for step in range(1, 5)]
     assert results == [f"result [1, 2, 3, 4, 5] {files}"] * 2, out

@@ -181,6 +181,7 @@ class CheckpointConfig:
     checkpoint_score_attribute: the metric that decides which are best (`a/b` is a nested one). Without it the newest ones are.
     A missing or NaN score is the worst.
     checkpoint_score_order: "max" or "min".
+    checkpoint_frequency, checkpoint_at_end: of trainers of trees without a loop, in rounds. A training loop decides by itself.
     keep_latest: "always" keeps the latest, from which a later run of the same name resumes. "until_success" removes the latest
     after the run has succeeded, unless it is among the best.
     """
@@ -200,7 +201,8 @@ class CheckpointConfig:
             raise ValueError(f"checkpoint_score_order is {self.checkpoint_score_order!r}; it is 'max' or 'min'")
         if self.keep_latest not in ("always", "until_success"):
             raise ValueError(f"keep_latest is {self.keep_latest!r}; it is 'always' or 'until_success'")
-        _arguments.check_fields("CheckpointConfig", self)
+        if self.checkpoint_frequency is not None and self.checkpoint_frequency < 0:
+            raise ValueError(f"checkpoint_frequency is {self.checkpoint_frequency!r}; it is a whole number from 0 (never)")
 
     def job(self) -> dict[str, Any]:
         """Returns the `checkpoint` of a job spec."""

@@ -35,6 +35,8 @@ class DataParallelTrainer:
     """
 
     _torch = False
+    _config_argument = "backend_config"  # the constructor's name for the settings of the backend
+    _makes_checkpoints = False  # by `checkpoint_frequency`
 
     def __init__(
         self,
@@ -75,6 +77,10 @@ class DataParallelTrainer:
         self.datasets = dict(datasets or {})
         self.dataset_config = dataset_config or DataConfig()
         self.validation_config = validation_config
+        if not self._makes_checkpoints and not isinstance(
+            train_loop_per_worker, _package.Pickled
+        ):  # a restored one was made before
+            _arguments.check_fields("CheckpointConfig", self.run_config.checkpoint_config)
         self.metadata = dict(metadata or {})
         self.resume_from_checkpoint = resume_from_checkpoint
         self._kept: dict[str, _package.Pickled] = {}  # parts of the run from which this trainer was restored
@@ -110,7 +116,7 @@ class DataParallelTrainer:
         overrides: train_loop_per_worker, train_loop_config, datasets, scaling_config and run_config replace the
         run's own. A run_config without a name or storage_path keeps that of `path`.
         """
-        return restored(cls, "torch_config" if cls._torch else "backend_config", os.fspath(path), storage_filesystem, overrides)
+        return restored(cls, cls._config_argument, os.fspath(path), storage_filesystem, overrides)
 
     @classmethod
     def can_restore(cls, path: str | os.PathLike[str], storage_filesystem: Any = None) -> bool:

@@ -24,16 +24,6 @@ class CheckpointConfig(_configs.CheckpointConfig):
     checkpoint_at_end: a Trainable class takes one at its last step as well.
     """
 
-    def __post_init__(self) -> None:
-        _config_types.check("CheckpointConfig", self)
-        frequency, at_end = self.checkpoint_frequency, self.checkpoint_at_end
-        # Functions decide themselves, so the user gets no notice about these.
-        self.checkpoint_frequency = self.checkpoint_at_end = None
-        super().__post_init__()
-        if frequency is not None and frequency < 0:
-            raise ValueError(f"checkpoint_frequency is {frequency!r}; it is a whole number from 0 (never)")
-        self.checkpoint_frequency, self.checkpoint_at_end = frequency, at_end
-
 
 @dataclass
 class FailureConfig(_configs.FailureConfig):

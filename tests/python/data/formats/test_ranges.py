@@ -10,8 +10,7 @@ import random
 import pyarrow as pa
 import pytest
 import rtrain.data as data
-from pyarrow import csv as arrow_csv
-from pyarrow import json as arrow_json
+from pyarrow import csv as arrow_csv, json as arrow_json
 from rtrain.data._arrow._ranges import QuotedStarts, Range, line_start
 from rtrain.data._formats import _lines
 
@@ -54,7 +53,12 @@ def assert_equal_to_whole(dataset, *, divided=True):
 
 def csv_text(seed, rows, *, quotes):
     draw = random.Random(seed)
-    texts = ["plain", "", "ü", *(['"with, comma"', '"two\nlines"', '"a ""b"" c"', '""', '"\n\n"', '"x,""\n"""'] if quotes else [])]
+    texts = [
+        "plain",
+        "",
+        "ü",
+        *(['"with, comma"', '"two\nlines"', '"a ""b"" c"', '""', '"\n\n"', '"x,""\n"""'] if quotes else []),
+    ]
     end = draw.choice(["\n", "\r\n"])
     lines = [f"{number},{draw.choice(texts)},{number / 4}{end}" for number in range(rows)]
     return f"id,text,x{end}" + "".join(lines)
@@ -119,7 +123,7 @@ def test_files_without_ranges(tmp_path):
 
 def test_no_row_begins_behind_a_quote_that_only_a_parser_understands(tmp_path):
     """5" is a size here, so that counting quotes would take texts for the gaps between them."""
-    lines = [f'{number},{number}\n' for number in range(200)]
+    lines = [f"{number},{number}\n" for number in range(200)]
     lines[80] = '80,5" pipe\n'
     lines[120] = '120,"a\n'
     lines[121] = 'b"\n'
@@ -179,7 +183,10 @@ def test_each_rank_parses_its_own_lines(tmp_path, monkeypatch, ranks):
         return tables((parsed.append(len(chunk)) or chunk for chunk in chunks), options, head)
 
     monkeypatch.setattr(_lines._json, "tables", counting)
-    shares = [data.read_json(tmp_path / "a.jsonl").rtrain_share_of_run(rank, ranks, 7, equal=True, streams=ranks) for rank in range(ranks)]
+    shares = [
+        data.read_json(tmp_path / "a.jsonl").rtrain_share_of_run(rank, ranks, 7, equal=True, streams=ranks)
+        for rank in range(ranks)
+    ]
     size = (tmp_path / "a.jsonl").stat().st_size
     for share in shares[:1]:  # without the other ranks' processes this one makes their rows, too: once each
         rows = [row for batch in share.iter_batches(batch_size=50, prefetch_batches=0) for row in batch["id"].tolist()]

@@ -132,7 +132,12 @@ class FirstRowsDecide(OfFiles):
         if self._of_first_rows is None and (place, piece) == (0, 0):
             self._of_first_rows = _schema.Found(self.reader, self.hint, block, self.where(place))
         if self._of_first_rows is None:
-            heads = ((file, head) for file in range(len(self.files.paths)) for head in self.named(file, self.blocks(file, 0)) if head.rows)
+            heads = (
+                (file, head)
+                for file in range(len(self.files.paths))
+                for head in self.named(file, self.blocks(file, 0))
+                if head.rows
+            )
             file, head = next(heads)
             self._of_first_rows = _schema.Found(self.reader, self.hint, head, self.where(file))
         return self._of_first_rows.fitted(block, self.where(place))

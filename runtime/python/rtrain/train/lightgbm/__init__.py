@@ -1,21 +1,14 @@
-"""LightGBM: the names of the incumbent's trainers; making one says what to do instead."""
+"""LightGBM on several workers: a trainer, its settings, and a callback that reports rounds and checkpoints."""
 
-from rtrain.train._refused import refused, refused_function
-
-_INSTEAD = (
-    "run the script itself with `rtrain submit job.yaml`; make LightGBM's `machines` list from the ranks' "
-    "addresses, and report with `rtrain.train.report`"
-)
-
-LightGBMTrainer = refused("LightGBMTrainer", _INSTEAD, __name__)
-LightGBMConfig = refused("LightGBMConfig", _INSTEAD, __name__)
-RayTrainReportCallback = refused("RayTrainReportCallback", _INSTEAD, __name__)
-get_network_params = refused_function("get_network_params", _INSTEAD, __name__)
-normalize_pandas_for_lightgbm = refused_function("normalize_pandas_for_lightgbm", _INSTEAD, __name__)
+from rtrain.train.lightgbm._config import LightGBMConfig, get_network_params
+from rtrain.train.lightgbm._frames import normalize_pandas_for_lightgbm
+from rtrain.train.lightgbm._report import RayTrainReportCallback, RTrainReportCallback
+from rtrain.train.lightgbm._trainer import LightGBMTrainer
 
 __all__ = [
     "LightGBMConfig",
     "LightGBMTrainer",
+    "RTrainReportCallback",
     "RayTrainReportCallback",
     "get_network_params",
     "normalize_pandas_for_lightgbm",

@@ -21,6 +21,7 @@ class TorchTrainer(DataParallelTrainer):
     """
 
     _torch = True
+    _config_argument = "torch_config"
 
     def __init__(
         self,

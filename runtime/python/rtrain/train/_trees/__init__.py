@@ -1,0 +1,1 @@
+"""Gradient-boosted trees: what the trainers of XGBoost and LightGBM share."""
