@@ -26,8 +26,8 @@ void Order::open_priority() {
     while (lines_.empty() && line_ != index_.waiting().end()) {
         const std::int32_t priority = line_->first.priority;
         for (const RunId id : position_holders_)
-            if (const Line& line = index_.line_of(id); line.priority == priority)
-                add_claim(line, index_.shape_of(id), id,
+            if (index_.waits(id) && index_.line_of(id).priority == priority)  // it may have been placed meanwhile
+                add_claim(index_.line_of(id), index_.shape_of(id), id,
                           index_.reserving().contains(id) ? Claim::reservation : Claim::none);
         for (; line_ != index_.waiting().end() && line_->first.priority == priority; ++line_) {
             Open open{.line = &line_->first, .batches = &line_->second, .heads = {}};
