@@ -361,11 +361,10 @@ void write_manifest(Coordinator& c, Time now, GroupSink& sink) {
     sink.out.push_back(WriteManifest{key(c), std::move(manifest)});
 }
 
-// Notices a trouble, once for each kind that a checkpoint meets in a row, not at every try. The ranks of all nodes need
-// not wait for its commit.
+// Notices a trouble, once for each kind in a row, not at every try. No rank needs to wait for the commit.
 void in_trouble(Coordinator& c, const std::string& why, const std::string& reason, GroupSink& sink) {
     Commit& commit = *c.commit;
-    if (commit.trouble.empty() || commit.trouble_reason != known(reason))
+    if ((commit.trouble.empty() || commit.trouble_reason != known(reason)) && c.replaced_trouble != known(reason))
         notice(c, known(reason), "checkpoint not written: " + why + "; training goes on, and it is tried again", sink);
     commit.trouble = why;
     commit.trouble_reason = known(reason);
@@ -384,7 +383,7 @@ void on_message(Coordinator& c, Time now, const std::string& node, const GroupUp
         abandon_commit(c, node + ": " + news.error, sink);
         return release_ready(c, now, sink);
     }
-    if (news.error_reason == storage_answers) return c.commit->trouble.clear();
+    if (news.error_reason == storage_answers) return c.replaced_trouble.clear(), c.commit->trouble.clear();
     if (!news.error.empty()) {
         in_trouble(c, node + ": " + news.error, news.error_reason, sink);
         return release_ready(c, now, sink);  // a newer checkpoint that waits may replace it
@@ -519,11 +518,11 @@ void announce(Coordinator& c, Time now, const Commit& commit, GroupSink& sink) {
     for (const StagedFile& file : commit.files) committed.bytes += file.bytes;
     sink.news.push_back(std::move(committed));
     c.committed = {.index = commit.index, .directory = commit.directory};
+    c.replaced_trouble.clear();
     send_to_all(c, c.committed, sink);
 }
 
-// Gives a checkpoint up. With an empty `why` a newer one replaced it. Workers that wait for this one (sync) get an
-// error.
+// Gives a checkpoint up. Empty `why`: a newer one replaced it. Workers that wait for it (sync) get an error.
 void give_up(Coordinator& c, const Commit& commit, const std::string& why, GroupSink& sink) {
     notice(c, why.empty() ? "checkpoint_replaced" : "checkpoint_given_up",
            "the checkpoint of report " + std::to_string(commit.index) + " (" + commit.directory +
@@ -531,6 +530,7 @@ void give_up(Coordinator& c, const Commit& commit, const std::string& why, Group
                (commit.trouble.empty() ? "" : " (" + commit.trouble + ")"),
            sink);
     sink.out.push_back(DropUncommitted{key(c), commit.directory});
+    c.replaced_trouble = why.empty() && !commit.trouble.empty() ? commit.trouble_reason : "";
     c.given_up = {.index = commit.index, .error = commit.sync ? why : ""};
     send_to_all(c, c.given_up, sink);
 }

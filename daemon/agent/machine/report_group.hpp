@@ -119,13 +119,12 @@ struct Coordinator {
     std::map<std::string, std::uint64_t> names;  // requested names of this attempt, with the last number behind each
     protocol::GroupCommitted committed{};        // the newest commit of this attempt
     protocol::GroupCommitted given_up{};         // the newest checkpoint that was given up, with the reason
+    std::string replaced_trouble;  // kind of the trouble, noticed before, in which the last checkpoint was replaced
     std::uint64_t warnings = 0;
     std::int64_t timeout_ms = 0;                   // a report that waits longer never passes; 0: no limit
     std::map<std::uint32_t, std::uint64_t> ended;  // ranks that ended successfully, and their last report
     std::set<std::uint32_t> ended_unwatched;       // their last report is `passed` or the next one
-    // This coordinator has released report `passed` itself, so no rank has passed a later one. A restarted agent gets
-    // from its ranks a lower bound of the group's progress.
-    bool knows_passed = true;
+    bool knows_passed = true;               // it has released report `passed` itself; false: `passed` is a lower bound
     std::map<std::string, double> stop_at;  // the job's `stop`
     bool enough = false;                    // `stop` was reached, so no further report passes
     std::uint64_t broadcast_passed = 0;

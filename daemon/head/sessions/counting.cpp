@@ -10,7 +10,7 @@ namespace {
 // checkpoint.
 bool means_lost_checkpoint(const std::string& reason) {
     return reason.starts_with("storage_") || reason == "too_many_files" || reason == "metrics_too_large" ||
-           reason == "ranks_ended" || reason == "checkpoint_given_up";
+           reason == "ranks_ended" || reason == "checkpoint_given_up" || reason == "checkpoint_replaced";
 }
 
 }  // namespace

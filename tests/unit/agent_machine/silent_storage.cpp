@@ -155,3 +155,32 @@ TEST_CASE("bytes that leave the node and have no answer do not end the silence")
     machine.take(UploadMoved{attempt_1, 1, 0});
     CHECK(passed(bring_checkpoint(machine, 3), 3));
 }
+
+TEST_CASE("each checkpoint that is replaced in the same trouble has one notice") {
+    Machine machine = running();
+    std::vector<std::string> reasons;
+    const auto add = [&](const Outputs& out) {
+        for (const auto& notice : news<protocol::Notice>(out)) reasons.push_back(notice.reason);
+    };
+    const auto fails = [&](std::uint64_t index, const std::string& reason) {
+        add(machine.take(Uploaded{.attempt = attempt_1, .index = index, .why = "no answer", .reason = reason}));
+    };
+    for (std::uint64_t index = 1; index <= 3; ++index) {
+        add(report_checkpoint(machine, index));
+        fails(index, "storage_unreachable");
+    }
+    const std::vector<std::string> expected{"storage_unreachable", "checkpoint_replaced", "checkpoint_replaced"};
+    CHECK(reasons == expected);
+    SECTION("another kind of trouble has a notice of its own") {
+        fails(3, "storage_full");
+        CHECK(reasons.back() == "storage_full");
+    }
+    SECTION("a commit ends the trouble") {
+        machine.take(Uploaded{.attempt = attempt_1, .index = 3, .files = hashed});
+        machine.take(ManifestWritten{.attempt = attempt_1, .index = 3});
+        add(report_checkpoint(machine, 4));
+        fails(4, "storage_unreachable");
+        CHECK(reasons.size() == expected.size() + 1);
+        CHECK(reasons.back() == "storage_unreachable");
+    }
+}
