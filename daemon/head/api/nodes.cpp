@@ -161,6 +161,7 @@ void post_leave(Exchange& exchange, Sessions& sessions, TokenBook& tokens, Revoc
     tokens.set_left(node, true);
     exchange.events.save(
         {.tokens = {}, .settings = {{"left/" + node, "1"}}, .done = {}});  // shares the commit of what follows
+    sessions.take_lost_checkpoints(node, "left the cluster");
     exchange.events.take(NodeLeft{NodeId{node}}, [kept = exchange, &sessions, node](const Decision& decision) mutable {
         if (decision.refused) return refuse(kept, *decision.refused);
         sessions.dismiss(node, "node '" + node + "' has left the cluster");

@@ -56,6 +56,9 @@ std::optional<std::string> NewsInbox::take(const std::string& node, const protoc
     // A notice about a lost checkpoint is an event too.
     if (const auto* message = std::get_if<protocol::Notice>(&news.what)) notice(node, *message);
     if (auto event = event_of(cluster, NodeId{node}, view_.clock.now(), news)) {
+        const auto* message = std::get_if<protocol::Notice>(&news.what);
+        if (const auto* lost = std::get_if<CheckpointLost>(&*event); lost && message->reason != "checkpoint_replaced")
+            reports_.gave_up_checkpoint(lost->attempt);
         if (auto* exited = std::get_if<WorkerExited>(&*event)) exited->ago = ago(*exited);
         events_.take(std::move(*event));
     }

@@ -65,6 +65,8 @@ class Sessions {
     const NodeSeen* seen(const std::string& node) const;
     const std::vector<protocol::AttemptRef>& held(const std::string& node) const;  // from its registration
     const Addresses& addresses() const { return addresses_; }
+    // Counts the checkpoints that were on their way on a node that ends, before the event of its end.
+    void take_lost_checkpoints(const std::string& node, const char* fate);
     void acknowledge();  // acknowledges the durable news
     void close_all(const std::string& why);
     void revoke(std::vector<std::string> serials);  // sends all revoked serials to every agent

@@ -21,11 +21,22 @@ void Sessions::check_leases() {
     for (const LeaseLost& lost : steps.lost) {
         const auto node = uses_.view.cluster.nodes.find(NodeId{lost.node});
         if (node == uses_.view.cluster.nodes.end() || node->second.state == NodeState::lost) continue;
+        take_lost_checkpoints(lost.node, "was lost");
         uses_.events.take(NodeLost{NodeId{lost.node}, lost.why, Duration{lost.silent_ms}});
         hang_up(lost.node, lost.why);
     }
     dial(steps.dial);
     uses_.background.after(lease_check_ms, [this] { check_leases(); });
+}
+
+void Sessions::take_lost_checkpoints(const std::string& node, const char* fate) {
+    for (CheckpointLost& lost : uses_.view.reports.lost_with(uses_.view.cluster, NodeId{node}, fate)) {
+        uses_.events.note({.wall_ms = wall_ms(),
+                           .text = "a checkpoint was lost: " + lost.why,
+                           .about_run = lost.attempt.run,
+                           .about_node = NodeId{node}});
+        uses_.events.take(std::move(lost));
+    }
 }
 
 void Sessions::dial(const std::vector<LeaseDial>& dials) {

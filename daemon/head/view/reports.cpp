@@ -56,6 +56,7 @@ Reports::Taken Reports::take(const Cluster& cluster, const protocol::Reported& r
     const auto run = cluster.runs.find(RunId{report.attempt.run});
     if (!attempt || run == cluster.runs.end()) return {};
     Taken taken;
+    if (!report.checkpoint.empty()) reported_checkpoint_[attempt->id] = report.checkpoint;
     const auto rank0 = report.metrics_json.find(0);
     protocol::Reported shown{.checkpoint = report.checkpoint};
     if (rank0 != report.metrics_json.end()) shown.metrics_json[0] = shown_of(rank0->second);
@@ -106,6 +107,7 @@ void Reports::show(const state::MetricRow& row, std::string shown_json) {
 void Reports::remember(const state::MetricRow& row) {
     std::string shown;
     storage::each_member(row.ranks_json, [&](std::string_view name, std::string_view value) {
+        if (name == "checkpoint") reported_checkpoint_[row.attempt] = parse_json(value).get<std::string>();
         if (name != "0" && name != "checkpoint") return;
         shown += (shown.empty() ? "{\"" : ",\"") + std::string(name) + "\":" + shown_of(value);
     });
@@ -128,7 +130,23 @@ std::shared_ptr<const state::MetricRow> Reports::last(RunId run) const {
     return entry == last_.end() ? nullptr : entry->second;
 }
 
+std::vector<CheckpointLost> Reports::lost_with(const Cluster& cluster, const NodeId& node,
+                                               const std::string& fate) const {
+    std::vector<CheckpointLost> lost;
+    for (const auto& [id, directory] : reported_checkpoint_) {
+        const auto attempt = cluster.attempts.find(id);
+        if (attempt == cluster.attempts.end() || terminal(attempt->second.state)) continue;
+        const std::vector<Worker>& workers = attempt->second.workers;
+        if (workers.empty() || workers.front().seat.node != node) continue;
+        if (cluster.checkpoints.contains({.run = id.run, .directory = directory})) continue;
+        lost.push_back({.attempt = id, .why = directory + " was on its way when node " + node.value + " " + fate});
+    }
+    return lost;
+}
+
 void Reports::end(RunId run) {
+    reported_checkpoint_.erase(reported_checkpoint_.lower_bound({run, 0}),
+                               reported_checkpoint_.upper_bound({run, ~0u}));
     for (std::set<AttemptId>* of_runs : {&begun_, &reached_})
         of_runs->erase(of_runs->lower_bound({run, 0}), of_runs->upper_bound({run, ~0u}));
 }

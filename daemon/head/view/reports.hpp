@@ -36,6 +36,11 @@ class Reports {
     std::shared_ptr<const state::MetricRow> last(RunId run) const;
     static constexpr std::size_t last_bytes_most = 16 << 10;
     void remember(const state::MetricRow& row);  // sets the run's last row, as `last` returns it
+    // Returns the loss of each checkpoint that an attempt on the node has reported and not committed. Rank 0's node
+    // commits an attempt's checkpoints, so the others' loss ends none.
+    // `fate`: what happened to the node, for people.
+    std::vector<CheckpointLost> lost_with(const Cluster& cluster, const NodeId& node, const std::string& fate) const;
+    void gave_up_checkpoint(AttemptId attempt) { reported_checkpoint_.erase(attempt); }
     void end(RunId run);
     void forget(RunId run);
 
@@ -47,6 +52,7 @@ class Reports {
     std::set<RunId> losing_;  // runs with a report that was not stored
     std::map<RunId, std::shared_ptr<const state::MetricRow>> last_;
     std::set<AttemptId> begun_, reached_;
+    std::map<AttemptId, std::string> reported_checkpoint_;  // directory of an attempt's newest report with a checkpoint
     std::vector<state::MetricRow> waiting_;
     std::size_t waiting_bytes_ = 0;
 };
