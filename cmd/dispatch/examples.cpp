@@ -76,6 +76,9 @@ constexpr std::array examples{
     Examples{"node drain",
              "rtrain node drain gpu-7 --deadline 30m --reason 'new disk'\n"
              "rtrain node drain gpu-7"},
+    Examples{"node quarantine",
+             "rtrain node quarantine gpu-7 --reason 'odd ECC errors'\n"
+             "rtrain node quarantine gpu-7"},
     Examples{"node undrain",
              "rtrain node undrain gpu-7\n"
              "rtrain node undrain gpu-7 --context lab"},
@@ -154,6 +157,9 @@ constexpr std::array examples{
     Examples{"resize",
              "rtrain resize digits 8\n"
              "rtrain resize digits 4 --wait --timeout 30m"},
+    Examples{"priority",
+             "rtrain priority digits 80\n"
+             "rtrain priority digits 10 --context lab"},
     Examples{"stack",
              "rtrain stack digits\n"
              "rtrain stack digits --rank 0,3-5"},

@@ -168,6 +168,11 @@ Result<int> node_drain(Invocation& call) {
                             : "takes no new workers; its runs move at their next checkpoint when there is room");
 }
 
+Result<int> node_quarantine(Invocation& call) {
+    return on_node(call, call.arguments.argument(0), "quarantine", {{"reason", call.arguments.text("reason")}},
+                   "takes no new workers; its runs stay");
+}
+
 Result<int> node_undrain(Invocation& call) {
     return on_node(call, call.arguments.argument(0), "undrain", json::object(), "takes workers again");
 }
@@ -348,6 +353,12 @@ std::vector<Command> node_use_commands() {
                         .help = "then what is still there is stopped and moved, from its last checkpoint"},
                        {.name = "reason", .takes = Value::text, .shown = "TEXT", .help = "for the others to read"}},
              .handler = node_drain},
+            {.words = "node quarantine",
+             .group = group,
+             .help = "place nothing new on a node, and let its runs stay, until `node undrain`",
+             .arguments = {node},
+             .flags = {{.name = "reason", .takes = Value::text, .shown = "TEXT", .help = "for the others to read"}},
+             .handler = node_quarantine},
             {.words = "node undrain",
              .group = group,
              .help = "place on it again; also lifts a quarantine",

@@ -1,5 +1,5 @@
-// rtrain stop|resize|checkpoints ask: what is asked of a live run. What follows a checkpoint is decided by the head, so
-// it happens whether this program lives or not.
+// rtrain stop|resize|priority|checkpoints ask: what is asked of a live run. What follows a checkpoint is decided by the
+// head, so it happens whether this program lives or not.
 #include <nlohmann/json.hpp>
 
 #include "cmd/client/api.hpp"
@@ -108,6 +108,22 @@ Result<int> resize(Invocation& call) {
     return is_terminal(*run) ? 1 : 0;
 }
 
+Result<int> set_priority(Invocation& call) {
+    const std::string text = call.arguments.argument(1);
+    if (text.empty() || text.size() > 3 || text.find_first_not_of("0123456789") != std::string::npos ||
+        std::stoi(text) > 100)
+        return Error{.code = ErrorCode::usage,
+                     .message = "\"" + text + "\" is not a priority from 0 to 100",
+                     .next = "rtrain priority RUN 80"};
+    Result<Api> api = Api::open(call);
+    if (!api) return api.error();
+    Result<json> run =
+        api->post("/v1/runs/" + url_part(call.arguments.argument(0)) + "/priority", {{"priority", std::stoi(text)}});
+    if (!run) return run.error();
+    call.out.document(*run, "name", run_line(*run) + ", priority " + text + "\n");
+    return 0;
+}
+
 Result<int> request_checkpoint(Invocation& call) {
     Result<Api> api = Api::open(call);
     if (!api) return api.error();
@@ -159,6 +175,11 @@ std::vector<Command> request_commands() {
              .details = "The workers are asked for a checkpoint (should_checkpoint() in the loop) and start anew from "
                         "it in their new number. An elastic run (scaling.workers: min..max) grows up to N from then "
                         "on, when there is room. 7: not possible for this run. 9: there is no room for so many."},
+            {.words = "priority",
+             .group = "Runs",
+             .help = "give a run another priority, 0 to 100: its place in the queue, and who may preempt it",
+             .arguments = {run, {.name = "N"}},
+             .handler = set_priority},
             {.words = "checkpoints ask",
              .group = "Checkpoints",
              .help = "ask a run for a checkpoint now",

@@ -268,6 +268,23 @@ void on(Change& change, const NodeDrained& event) {
     for (const AttemptId id : live_on(change.seen(), event.node)) request_move(change, id, node);
 }
 
+// A draining node gets no new bundle already, and its runs are to move.
+void on(Change& change, const NodeQuarantined& event) {
+    const auto known = change.seen().nodes.find(event.node);
+    if (known == change.seen().nodes.end()) return change.refuse(no_such_node(event.node));
+    const NodeState state = known->second.state == NodeState::lost ? known->second.back_as : known->second.state;
+    if (state == NodeState::draining)
+        return change.refuse({ErrorCode::conflict,
+                              "node " + event.node.value + " drains: it takes no new workers already",
+                              "rtrain node undrain " + event.node.value + " first"});
+    Node& node = change.edit(event.node);
+    (node.state == NodeState::lost ? node.back_as : node.state) = NodeState::quarantined;
+    node.state_reason = reasons::DrainedBy{.user = event.by, .text = event.reason, .quarantined = true};
+    change.about(event.node);
+    change.note(notes::quarantined(node));
+    change.nodes_changed();
+}
+
 void on(Change& change, const NodeUndrained& event) {
     const auto known = change.seen().nodes.find(event.node);
     if (known == change.seen().nodes.end()) return change.refuse(no_such_node(event.node));

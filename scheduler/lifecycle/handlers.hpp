@@ -91,6 +91,7 @@ void on(Change& change, const HeadStarted& event);  // runs.cpp
 void on(Change& change, const RunSubmitted& event);
 void on(Change& change, const RunStopAsked& event);
 void on(Change& change, const RunRemoved& event);
+void on(Change& change, const RunPriorityChanged& event);
 void on(Change& change, const RunCheckpointAsked& event);  // checkpoint_requests.cpp
 void on(Change& change, const RunResizeAsked& event);      // elastic.cpp
 void on(Change& change, const StopMetricReached& event);
@@ -101,6 +102,7 @@ void on(Change& change, const NodeRegistered& event);  // nodes.cpp
 void on(Change& change, const NodeLost& event);
 void on(Change& change, const NodeLeft& event);
 void on(Change& change, const NodeDrained& event);
+void on(Change& change, const NodeQuarantined& event);
 void on(Change& change, const NodeUndrained& event);
 void on(Change& change, const NodePrepared& event);  // workers.cpp
 void on(Change& change, const NodePrepareFailed& event);

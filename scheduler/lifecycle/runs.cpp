@@ -235,6 +235,25 @@ void on(Change& change, const RunRemoved& event) {
     change.erase(event.run);
 }
 
+// A run that waits takes its new place in the queue. A live attempt keeps its nodes; the new priority decides who may
+// preempt it from now on.
+void on(Change& change, const RunPriorityChanged& event) {
+    const auto entry = change.seen().runs.find(event.run);
+    if (entry == change.seen().runs.end()) return change.refuse(no_such_run(change.seen(), event.run));
+    if (terminal(entry->second.state))
+        return change.refuse(
+            {ErrorCode::conflict,
+             "run " + text_of(change.seen(), entry->second) + " is " + to_text(entry->second.state),
+             "rtrain restore " + entry->second.name + " --set priority=" + std::to_string(event.priority)});
+    const std::int32_t before = entry->second.spec.priority;
+    if (before == event.priority) return;
+    Run& run = change.edit(event.run);
+    run.spec.priority = event.priority;
+    change.about(event.run);
+    change.note(notes::priority_changed(run, before, event.by));
+    change.look_for_room();
+}
+
 void on(Change& change, const StopMetricReached& event) {
     const Attempt* attempt = meant_attempt(change.seen(), event.attempt);
     if (attempt == nullptr || terminal(attempt->state) || attempt->state == AttemptState::stopping) return;

@@ -45,6 +45,7 @@ struct RunResizeAsked {  // resizes to `workers` at the next commit or at the de
     std::optional<Duration> deadline;
     bool operator==(const RunResizeAsked&) const = default;
 };
+struct RunPriorityChanged { RunId run; std::string by; std::int32_t priority = 0; bool operator==(const RunPriorityChanged&) const = default; };
 struct RunRemoved { RunId run; bool operator==(const RunRemoved&) const = default; };  // terminal runs only
 struct NodeRegistered {  // also sent on each reconnect; `held` lists all attempts with processes on the node
     NodeId node;
@@ -72,6 +73,7 @@ struct NodeDrained {
     bool by_disk = false;    // the disk of the agent is nearly full; only a node in use is drained for that
     bool operator==(const NodeDrained&) const = default;
 };
+struct NodeQuarantined { NodeId node; std::string by, reason; bool operator==(const NodeQuarantined&) const = default; };
 struct NodeUndrained {
     NodeId node;
     bool by_disk = false;  // the disk has room again; ends only the drain for that
@@ -100,8 +102,7 @@ struct NodePrepareFailed {
     bool operator==(const NodePrepareFailed&) const = default;
 };
 struct WorkerStarted { AttemptId attempt; Rank rank; std::int64_t pid = 0; bool operator==(const WorkerStarted&) const = default; };
-// the first report of an attempt
-struct FirstReport { AttemptId attempt; bool operator==(const FirstReport&) const = default; };
+struct FirstReport { AttemptId attempt; bool operator==(const FirstReport&) const = default; };  // the first one of the attempt
 struct WorkerExited {
     AttemptId attempt;
     Rank rank;
@@ -110,8 +111,7 @@ struct WorkerExited {
     Duration ago{};  // time between the event and its arrival at the head
     bool operator==(const WorkerExited&) const = default;
 };
-// no process of the attempt is left on the node
-struct NodeEmptied { AttemptId attempt; NodeId node; bool operator==(const NodeEmptied&) const = default; };
+struct NodeEmptied { AttemptId attempt; NodeId node; bool operator==(const NodeEmptied&) const = default; };  // no process is left
 struct CheckpointCommitted {
     AttemptId attempt;
     std::string directory;
@@ -152,7 +152,7 @@ struct TimePassed { bool operator==(const TimePassed&) const = default; };  // t
 using Event = std::variant<HeadStarted, RunSubmitted, RunStopAsked, RunRemoved, NodeRegistered, NodeLost, NodeLeft, NodeDrained,
                            NodeUndrained, NodePrepared, NodePrepareFailed, WorkerStarted, FirstReport, WorkerExited, NodeEmptied,
                            CheckpointCommitted, CheckpointDeleted, StopMetricReached, TimePassed, QueuesConfigured, RunCheckpointAsked, RunResizeAsked,
-                           CheckpointValidated, CheckpointVerified, CheckpointLost, UserLimitReached>;
+                           CheckpointValidated, CheckpointVerified, CheckpointLost, UserLimitReached, RunPriorityChanged, NodeQuarantined>;
 
 // ---- effects ------------------------------------------------------------------------------------------------------
 // Each effect is sent to one agent. A repeated effect is harmless: agents identify attempts by id and incarnation.

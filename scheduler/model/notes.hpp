@@ -17,6 +17,7 @@ std::string array_submitted(const std::string& array, std::size_t runs, const st
 std::string stopping(const Run& run, JobWords words);
 std::string ended(const Run& run, JobWords words);
 std::string removed(const Run& run);
+std::string priority_changed(const Run& run, std::int32_t before, const std::string& by);
 std::string stop_metric(const std::string& run, const Reason& why);
 std::string shrinks(const Run& run);
 std::string backoff(const Run& run, Duration wait);

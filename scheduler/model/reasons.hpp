@@ -170,6 +170,7 @@ struct DrainedBy {
     std::string user, text;  // `text`: a note for other people
     bool by_itself = false;  // the agent received the signal to end; holds until the node's next agent registers
     bool by_disk = false;    // the disk of the agent is nearly full; holds until there is room
+    bool quarantined = false;  // its runs stay; a node in quarantine
     bool operator==(const DrainedBy&) const = default;
 };
 struct Silent {

@@ -259,7 +259,8 @@ struct Sentence {
     }
     std::string operator()(const reasons::DrainedBy& why) const {
         if (why.by_itself || why.by_disk) return why.text;
-        return "drained by " + why.user + (why.text.empty() ? "" : ": " + why.text);
+        return (why.quarantined ? "quarantined by " : "drained by ") + why.user +
+               (why.text.empty() ? "" : ": " + why.text);
     }
     std::string operator()(const reasons::Silent& why) const { return why.why; }
     std::string operator()(const reasons::Quarantined& why) const {
@@ -490,6 +491,11 @@ std::string deletes_earlier(const Run& run, const std::string& directories) {
 std::string no_score(const std::string& metric) {
     return "none of its checkpoints has the metric " + metric +
            ", by which they are ranked: none is deleted until one has";
+}
+
+std::string priority_changed(const Run& run, std::int32_t before, const std::string& by) {
+    return by + " changed the priority of " + run.name + " from " + std::to_string(before) + " to " +
+           std::to_string(run.spec.priority);
 }
 
 std::string node_is(const Node& node) { return node_text(node.id) + " is " + to_text(node.state); }

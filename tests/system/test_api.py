@@ -152,6 +152,7 @@ def test_every_answer_of_a_live_head_is_as_described(cluster, tmp_path):
     # The last entry of a directory counts.
     assert api.check("POST", "/v1/runs/good/checkpoints/verified", verified)["recorded"] == 1
     assert api.check("GET", "/v1/runs/good/checkpoints")["items"][0]["faults"] == 0
+    assert api.check("POST", "/v1/runs/good/checkpoints/verify", {"checkpoint": first["directory"]})["faults"] == 0
     assert api.check("GET", "/v1/queue")["items"], "a waiting run was meant"
     assert api.check("GET", "/v1/demand")["items"][0]["workers"] == 9
     api.check("PUT", "/v1/runs/good/values/note", b"text")
@@ -166,11 +167,15 @@ def test_every_answer_of_a_live_head_is_as_described(cluster, tmp_path):
     api.check("POST", "/v1/runs/sleeper/checkpoint", {})
     api.check("POST", "/v1/runs/sleeper/stack?rank=0")
     api.check("POST", "/v1/runs/sleeper/resize", {"workers": 2})
+    assert api.check("POST", "/v1/runs/sleeper/priority", {"priority": 80})["priority"] == 80
     api.check("POST", "/v1/runs/sleeper/stop")
     api.check("POST", "/v1/plan", {"job": spec})
     api.check("POST", "/v1/plan", {"job": waiting})
     api.check("POST", "/v1/nodes/node-1/drain", {"reason": "test"})
     api.check("POST", "/v1/nodes/node-1/undrain")
+    assert api.check("POST", "/v1/nodes/node-1/quarantine", {"reason": "test"})["state"] == "QUARANTINED"
+    api.check("POST", "/v1/nodes/node-1/undrain")
+    assert api.check("POST", "/v1/runs/good/restore", {"checkpoint": first["directory"]}, status=201)["name"] == "good"
     token = api.check("POST", "/v1/tokens", {"role": "viewer", "user": "eve"})
     api.check("DELETE", f"/v1/tokens/{token['id']}")
     kept = api.check("GET", "/v1/quotas/eve")

@@ -26,6 +26,8 @@ void get_prometheus(Exchange&, MetricsPage&);
 // submission.cpp
 void post_run(Exchange&, const HeadOptions&, const HeadFacts&, const Ownership&, Submissions&, Blobs&,
               const UserBytes&);
+void post_restore(Exchange&, const HeadOptions&, const HeadFacts&, const Ownership&, Submissions&, Blobs&,
+                  const UserBytes&);
 void post_plan(Exchange&, const HeadOptions&, const HeadFacts&, const Ownership&, Planner&);
 
 // runs.cpp
@@ -58,6 +60,7 @@ void post_stop(Exchange&);
 void post_checkpoint_request(Exchange&);
 void post_verified(Exchange&);
 void post_resize(Exchange&);
+void post_priority(Exchange&);
 void post_stack(Exchange&, Sessions&);
 
 // chart_history.cpp
@@ -76,6 +79,7 @@ void get_events(Exchange&, const state::SqliteJournal&, Feeds&);
 void get_nodes(Exchange&, const Sessions&);
 void get_node(Exchange&, const Sessions&);
 void post_drain(Exchange&, const Sessions&);
+void post_quarantine(Exchange&, const Sessions&);
 void post_undrain(Exchange&, const Sessions&, const Autoscaler&);
 void post_leave(Exchange&, Sessions&, TokenBook&, Revocations&);
 
@@ -102,6 +106,7 @@ void delete_storage(Exchange&, const HeadOptions&, StoredFiles&);
 
 // run_files.cpp
 void get_run_file(Exchange&, const HeadOptions&);
+void post_verify(Exchange&, const HeadOptions&);
 void get_values(Exchange&, const HeadOptions&);
 void get_value(Exchange&, const HeadOptions&);
 void put_value(Exchange&, const HeadOptions&, UserBytes&, RunLocks&);

@@ -111,6 +111,12 @@ void change_node(Exchange& exchange, const Sessions& sessions, Event event) {
     });
 }
 
+Result<std::string> reason_in(const json& body) {
+    const json reason = body.value("reason", json(""));
+    if (reason.is_string()) return reason.get<std::string>();
+    return Error{ErrorCode::usage, "reason must be a string", ""};
+}
+
 }  // namespace
 
 void get_nodes(Exchange& exchange, const Sessions& sessions) {
@@ -134,14 +140,24 @@ void get_node(Exchange& exchange, const Sessions& sessions) {
 void post_drain(Exchange& exchange, const Sessions& sessions) {
     const auto body = body_of(exchange);
     if (!body) return refuse(exchange, body.error());
-    const json reason = body->value("reason", json(""));
-    if (!reason.is_string()) return refuse(exchange, {ErrorCode::usage, "reason must be a string", ""});
+    const auto reason = reason_in(*body);
+    if (!reason) return refuse(exchange, reason.error());
     const json deadline = body->value("deadline_ms", json());
     if (!deadline.is_null() && !(deadline.is_number_unsigned() && deadline.get<double>() < 4e10))
         return refuse(exchange, {ErrorCode::usage, "deadline_ms must be a whole number of milliseconds", ""});
-    NodeDrained event{.node = NodeId{exchange.variables["node"]}, .by = exchange.caller.user, .reason = reason};
+    NodeDrained event{.node = NodeId{exchange.variables["node"]}, .by = exchange.caller.user, .reason = *reason};
     if (!deadline.is_null()) event.deadline = Duration{deadline.get<std::int64_t>()};
     change_node(exchange, sessions, std::move(event));
+}
+
+void post_quarantine(Exchange& exchange, const Sessions& sessions) {
+    const auto body = body_of(exchange);
+    if (!body) return refuse(exchange, body.error());
+    const auto reason = reason_in(*body);
+    if (!reason) return refuse(exchange, reason.error());
+    change_node(
+        exchange, sessions,
+        NodeQuarantined{.node = NodeId{exchange.variables["node"]}, .by = exchange.caller.user, .reason = *reason});
 }
 
 // Once the machine is being deleted, what started there would end with it.

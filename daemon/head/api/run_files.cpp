@@ -10,14 +10,17 @@
 #include "base/json_text.hpp"
 #include "base/percent.hpp"
 #include "daemon/head/api/handlers.hpp"
+#include "daemon/head/base/clock.hpp"
 #include "daemon/head/base/data_files.hpp"
 #include "daemon/head/base/limits.hpp"
 #include "daemon/head/base/run_locks.hpp"
 #include "daemon/head/files/run_header.hpp"
+#include "daemon/head/requests/audit.hpp"
 #include "daemon/head/requests/file_answers.hpp"
 #include "daemon/head/requests/pages_json.hpp"
 #include "daemon/protocol/group.hpp"
 #include "daemon/protocol/metric_numbers.hpp"
+#include "storage/checkpoint/run_directory.hpp"
 #include "storage/uri/files/file_rights.hpp"
 #include "storage/uri/files/store.hpp"
 
@@ -298,7 +301,53 @@ void put_value_of_checkpoint(Exchange& exchange, const Run& run, const ValueWrit
     });
 }
 
+// Waits for the disk, for as long as the checkpoint's files take.
+Result<std::vector<std::string>> faults_of(const Place& place, const std::string& directory) {
+    const auto run = opened(place);
+    if (!run) return run.error();
+    const storage::WornRights rights(run->owner);
+    if (!rights.taken()) return rights.taken().error();
+    const auto store = storage::open_file_store(place.base);
+    if (!store) return store.error();
+    return storage::verify_checkpoint(**store, place.name, directory);
+}
+
 }  // namespace
+
+// Each user's checkpoints are verified at a place of their own on the pool, since that takes long.
+void post_verify(Exchange& exchange, const HeadOptions& options) {
+    with_run(exchange, [&](const Run& run) {
+        const auto body = body_of(exchange);
+        if (!body) return refuse(exchange, body.error());
+        const json named = body->value("checkpoint", json());
+        const std::string directory = named.is_string() ? named.get<std::string>() : "";
+        const auto kept = exchange.view.cluster.checkpoints.find({.run = run.id, .directory = directory});
+        if (kept == exchange.view.cluster.checkpoints.end() || kept->second.deleting)
+            return refuse(exchange,
+                          {ErrorCode::not_found, "run " + run.name + " keeps no checkpoint '" + directory + "'",
+                           "rtrain checkpoints list " + run.name});
+        const auto record = [id = run.id, directory](Exchange& to, const Result<std::vector<std::string>>& faults) {
+            if (!faults) return refuse(to, faults.error());
+            audit_detail(to, "checkpoint=" + directory + " faults=" + std::to_string(faults->size()));
+            const Auditing scope(to.events, to.audit);
+            CheckpointVerified event{.run = id,
+                                     .directory = directory,
+                                     .wall_ms = wall_ms(),
+                                     .faults = static_cast<std::uint32_t>(faults->size())};
+            const std::size_t named = std::min<std::size_t>(faults->size(), 100);
+            const json answer = {
+                {"directory", directory},
+                {"faults", faults->size()},
+                {"damaged",
+                 std::vector<std::string>(faults->begin(), faults->begin() + static_cast<std::ptrdiff_t>(named))}};
+            to.events.take(std::move(event),
+                           [kept = to, answer](const Decision&) mutable { reply_json(kept, 200, answer); });
+        };
+        on_pool_at(
+            "verify " + exchange.caller.user, exchange,
+            [place = place_of(exchange, options, run), directory] { return faults_of(place, directory); }, record);
+    });
+}
 
 void get_run_file(Exchange& exchange, const HeadOptions& options) {
     with_run(exchange, [&](const Run& run) {

@@ -221,6 +221,21 @@ void post_resize(Exchange& exchange) {
     request_of_run(exchange, *id, std::move(event));
 }
 
+void post_priority(Exchange& exchange) {
+    const auto id = find_run(exchange.view, exchange.variables["run"]);
+    if (!id) return refuse(exchange, id.error());
+    const auto body = body_of(exchange);
+    if (!body) return refuse(exchange, body.error());
+    const auto priority = number_field(*body, "priority", 0, 100);
+    if (!priority) return refuse(exchange, priority.error());
+    if (!*priority)
+        return refuse(exchange, {ErrorCode::usage, "priority is missing: a whole number from 0 to 100", ""});
+    audit_detail(exchange, "priority=" + std::to_string(**priority));
+    request_of_run(
+        exchange, *id,
+        RunPriorityChanged{.run = *id, .by = exchange.caller.user, .priority = static_cast<std::int32_t>(**priority)});
+}
+
 // The stacks go the way of every line; `marker` stands in the line before them.
 void post_stack(Exchange& exchange, Sessions& sessions) {
     const auto id = find_run(exchange.view, exchange.variables["run"]);

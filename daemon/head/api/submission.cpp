@@ -498,6 +498,56 @@ void post_run(Exchange& exchange, const HeadOptions& options, const HeadFacts& f
                  });
 }
 
+namespace {
+
+// Returns the submission by which an ended run goes on from a checkpoint, with its job and its code. The head keeps no
+// secrets of a run that has ended.
+Result<ReadRequest> request_to_restore(const Exchange& exchange, const Known& known, const Submissions& submissions,
+                                       const Run& run) {
+    const std::string restore = "rtrain restore " + run.name;
+    const auto asked = body_of(exchange);
+    if (!asked) return asked.error();
+    const json checkpoint = asked->value("checkpoint", json(""));
+    if (!checkpoint.is_string()) return Error{ErrorCode::usage, "checkpoint must be a string", ""};
+    const std::string directory = checkpoint.get<std::string>();
+    if (!terminal(run.state))
+        return Error{ErrorCode::conflict, "run " + run.name + " is " + to_text(run.state), "rtrain stop " + run.name};
+    const auto kept = known.view.cluster.checkpoints.find({.run = run.id, .directory = directory});
+    if (!directory.empty() && (kept == known.view.cluster.checkpoints.end() || kept->second.deleting))
+        return Error{ErrorCode::not_found, "run " + run.name + " keeps no checkpoint " + directory,
+                     "rtrain checkpoints list " + run.name};
+    json job = parsed_or_null(run.job_json);
+    if (!job.is_object()) return Error{ErrorCode::damaged, "the record of run " + run.name + " has no job", restore};
+    job.erase("after");  // the run has begun before
+    job["priority"] = run.spec.priority;
+    if (const json secrets = job.value("secrets", json::array()); !secrets.empty())
+        return Error{
+            ErrorCode::usage,
+            "the head does not keep the secrets of a run that has ended: " + run.name + " needs their values again",
+            restore + ", where the secrets are set"};
+    const std::string code = submissions.code(run.submit_key);
+    if (!code.empty() && !exists(known.options, code))
+        return Error{ErrorCode::not_found, "the head no longer has the code of run " + run.name,
+                     restore + ", which reads it from the run's directory"};
+    spec::ReadAnswer read = spec::job_from_json(json_text(job));
+    return ReadRequest{.body = {{"code_sha256", code}, {"resume", true}, {"restore_from", directory}},
+                       .job = std::move(read)};
+}
+
+}  // namespace
+
+void post_restore(Exchange& exchange, const HeadOptions& options, const HeadFacts& facts, const Ownership& ownership,
+                  Submissions& submissions, Blobs& blobs, const UserBytes& bytes) {
+    const Known known{exchange.view, options, facts, ownership};
+    with_run(exchange, [&](const Run& run) {
+        auto request = request_to_restore(exchange, known, submissions, run);
+        if (!request) return refuse(exchange, request.error());
+        const std::string from = request->body["restore_from"];
+        if (!from.empty()) audit_detail(exchange, "checkpoint=" + from);
+        submit(exchange, known, {submissions, blobs, bytes}, *std::move(request));
+    });
+}
+
 void post_plan(Exchange& exchange, const HeadOptions& options, const HeadFacts& facts, const Ownership& ownership,
                Planner& planner) {
     const Known known{exchange.view, options, facts, ownership};

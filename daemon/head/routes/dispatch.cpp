@@ -1,4 +1,6 @@
 // Dispatches requests by the table of routes, on the loop (api.hpp).
+#include <algorithm>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -23,7 +25,9 @@ bool is_change(const Exchange& exchange, const Route& route) {
 bool adds_rows(const Route& route) {
     const std::string_view method = route.method, pattern = route.pattern;
     if (method != "POST") return false;
-    return pattern.ends_with("/checkpoint") || pattern.ends_with("/resize") || pattern.ends_with("/verified");
+    constexpr std::string_view adding[] = {"/checkpoint", "/priority", "/resize", "/verified", "/verify"};
+    return std::any_of(std::begin(adding), std::end(adding),
+                       [&](std::string_view end) { return pattern.ends_with(end); });
 }
 
 // Returns true for an answer that continues until it is cut off.

@@ -43,6 +43,12 @@ struct Fields<RunResizeAsked> {
                    RTRAIN_FIELD(RunResizeAsked, workers), RTRAIN_FIELD(RunResizeAsked, deadline));
 };
 template <>
+struct Fields<RunPriorityChanged> {
+    static constexpr const char* type = "RunPriorityChanged";
+    static constexpr auto list = std::tuple(RTRAIN_FIELD(RunPriorityChanged, run), RTRAIN_FIELD(RunPriorityChanged, by),
+                                            RTRAIN_FIELD(RunPriorityChanged, priority));
+};
+template <>
 struct Fields<RunRemoved> {
     static constexpr const char* type = "RunRemoved";
     static constexpr auto list = std::tuple(RTRAIN_FIELD(RunRemoved, run));
@@ -72,6 +78,12 @@ struct Fields<NodeDrained> {
     static constexpr auto list = std::tuple(RTRAIN_FIELD(NodeDrained, node), RTRAIN_FIELD(NodeDrained, by),
                                             RTRAIN_FIELD(NodeDrained, reason), RTRAIN_FIELD(NodeDrained, deadline),
                                             RTRAIN_FIELD(NodeDrained, by_itself), RTRAIN_FIELD(NodeDrained, by_disk));
+};
+template <>
+struct Fields<NodeQuarantined> {
+    static constexpr const char* type = "NodeQuarantined";
+    static constexpr auto list = std::tuple(RTRAIN_FIELD(NodeQuarantined, node), RTRAIN_FIELD(NodeQuarantined, by),
+                                            RTRAIN_FIELD(NodeQuarantined, reason));
 };
 template <>
 struct Fields<NodeUndrained> {

@@ -176,7 +176,8 @@ template <>
 struct Fields<reasons::DrainedBy> {
     static constexpr auto list =
         std::tuple(RTRAIN_FIELD(reasons::DrainedBy, user), RTRAIN_FIELD(reasons::DrainedBy, text),
-                   RTRAIN_FIELD(reasons::DrainedBy, by_itself), RTRAIN_FIELD(reasons::DrainedBy, by_disk));
+                   RTRAIN_FIELD(reasons::DrainedBy, by_itself), RTRAIN_FIELD(reasons::DrainedBy, by_disk),
+                   RTRAIN_FIELD(reasons::DrainedBy, quarantined));
 };
 template <>
 struct Fields<reasons::Silent> {

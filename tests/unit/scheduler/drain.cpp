@@ -215,6 +215,42 @@ TEST_CASE("a node on which runs keep failing first is quarantined, with the evid
     CHECK(world.cluster.nodes.at({"n1"}).failures.empty());
 }
 
+TEST_CASE("quarantine by hand: its runs stay, nothing new comes, undrain ends it", "[drain]") {
+    World world;
+    world.nodes(2, 4);
+    const RunId run = world.running({});
+    const NodeId bad = world.node_of(run, 0);
+    world.tell(NodeQuarantined{.node = bad, .by = "ana", .reason = "odd ECC errors"});
+    CHECK(world.last.note == "node " + bad.value + " is QUARANTINED: quarantined by ana: odd ECC errors");
+    CHECK(all_of<RequestCheckpoint>(world.last).empty());
+    CHECK(world.attempt(run).state == AttemptState::running);
+    const RunId next = world.submit({.name = "next"});
+    CHECK(world.node_of(next, 0) != bad);
+    CHECK(why_out_of_use(world.cluster.nodes.at(bad), JobWords::hidden) == "quarantined by ana: odd ECC errors");
+    world.tell(NodeUndrained{bad});
+    CHECK(world.cluster.nodes.at(bad).state == NodeState::ready);
+    CHECK(world.cluster.nodes.at(bad).state_reason.none());
+}
+
+TEST_CASE("quarantine by hand: a lost node comes back in quarantine", "[drain]") {
+    World world;
+    world.nodes(1);
+    world.tell(NodeLost{.node = {"n1"}, .why = "silent"});
+    world.tell(NodeQuarantined{.node = {"n1"}, .by = "ana"});
+    CHECK(world.cluster.nodes.at({"n1"}).state == NodeState::lost);
+    world.tell(node("n1", 4));
+    CHECK(world.cluster.nodes.at({"n1"}).state == NodeState::quarantined);
+}
+
+TEST_CASE("quarantine by hand: refused for a draining and an unknown node", "[drain]") {
+    World world;
+    world.nodes(1);
+    world.tell(NodeDrained{.node = {"n1"}, .by = "ana"});
+    REQUIRE(world.tell(NodeQuarantined{.node = {"n1"}, .by = "ana"}).refused);
+    CHECK(world.last.refused->message == "node n1 drains: it takes no new workers already");
+    CHECK(world.tell(NodeQuarantined{.node = {"n9"}, .by = "ana"}).refused->code == ErrorCode::not_found);
+}
+
 TEST_CASE("no quarantine: a success in between, an old failure, the last node in use, switched off", "[drain]") {
     World world;
     world.nodes(2);

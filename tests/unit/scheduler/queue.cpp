@@ -17,6 +17,42 @@ TEST_CASE("the queue is by priority, then by age") {
     CHECK(world.run(a).state == RunState::queued);
 }
 
+TEST_CASE("a changed priority moves a waiting run in the queue") {
+    World world;
+    const RunId first = world.submit({.name = "first"});
+    const RunId second = world.submit({.name = "second"});
+    world.tell(RunPriorityChanged{.run = second, .by = "ana", .priority = 80});
+    CHECK(world.last.note.starts_with("ana changed the priority of second from 50 to 80"));
+    CHECK(queue_order(world.cluster) == std::vector<RunId>{second, first});
+    world.nodes(1, 1);
+    CHECK(world.run(second).state == RunState::starting);
+    CHECK(world.run(first).state == RunState::queued);
+}
+
+TEST_CASE("a changed priority of a live run lets others preempt it") {
+    World world;
+    Queues queues;
+    queues.rules = {{"default", {.preempt = true}}};
+    world.tell(QueuesConfigured{.queues = queues, .by = ""});
+    world.nodes(1, 1);
+    const RunId holder = world.running({.name = "holder", .priority = 60});
+    world.submit({.name = "waits", .priority = 60});
+    CHECK_FALSE(world.attempt(holder).request);
+    world.tell(RunPriorityChanged{.run = holder, .by = "ana", .priority = 10});
+    REQUIRE(world.attempt(holder).request);
+    CHECK(world.attempt(holder).request->reason == RequestReason::preemption);
+}
+
+TEST_CASE("the priority of a run that has ended is not changed") {
+    World world;
+    const RunId run = world.submit({.name = "ended"});
+    world.tell(RunStopAsked{.run = run, .by = "ana"});
+    REQUIRE(world.tell(RunPriorityChanged{.run = run, .by = "ana", .priority = 1}).refused);
+    CHECK(world.last.refused->code == ErrorCode::conflict);
+    CHECK(world.run(run).spec.priority == 50);
+    CHECK(world.tell(RunPriorityChanged{.run = RunId{99}, .by = "ana"}).refused->code == ErrorCode::not_found);
+}
+
 TEST_CASE("a blocked big run is not jumped on the nodes it needs, but others may be used") {
     World world;
     world.nodes(2, 4, 1);

@@ -114,7 +114,7 @@ class Walk {
         }
     }
     Event some_event() {
-        switch (dice(22)) {
+        switch (dice(23)) {
             case 0:
                 return registration();
             case 1:
@@ -149,9 +149,15 @@ class Walk {
                 return StopMetricReached{.attempt = some_attempt(), .key = "epoch", .value = 2};
             case 13:
                 return registration();
+            case 14:
+                return of_operators();
             default:
                 return of_workers();
         }
+    }
+    Event of_operators() {
+        if (dice(2) == 0) return NodeQuarantined{.node = some_node(), .by = "ana"};
+        return RunPriorityChanged{.run = some_run(), .by = "ana", .priority = static_cast<std::int32_t>(dice(101))};
     }
     Event of_workers() {
         switch (dice(8)) {

@@ -258,6 +258,12 @@ export interface Checkpoint {
   latest: boolean;
 }
 
+export interface VerifiedFiles {
+  directory: string;
+  faults: number;
+  damaged: string[];  // the first ones
+}
+
 export interface Explanation {
   headline: string;
   state: string;

@@ -4,7 +4,7 @@ import { expect, facts, legible, open, pageIn, signIn, sound, until } from "./br
 
 const { tokens } = facts;
 
-const controls = [["", ["New queue", "Back up", "Change queue default"]], ["nodes/node-2", ["Drain", "Remove", "Return to service"]], ["access", ["New token", "Change limits"]]];
+const controls = [["", ["New queue", "Back up", "Change queue default"]], ["nodes/node-2", ["Drain", "Quarantine", "Remove", "Return to service"]], ["access", ["New token", "Change limits"]]];
 
 const button = (page, name) => page.getByRole("button", { name, exact: true });
 const answer = (page, path) => page.evaluate(async (path) => (await fetch(path)).json(), path);
@@ -53,6 +53,16 @@ async function nodes(page) {
   await button(page, "Return to service").click();
   await confirm(page, "Return node-2 to service");
   await until("node-2 to be ready", async () => (await answer(page, "/v1/nodes/node-2")).state === "READY");
+  await button(page, "Quarantine").click();
+  await page.getByLabel("Reason").fill("odd ECC errors");
+  await sound(page, "the question before a quarantine");
+  await confirm(page, "Quarantine node-2");
+  await until("node-2 to be in quarantine", async () => (await answer(page, "/v1/nodes/node-2")).state === "QUARANTINED");
+  await page.getByText(/odd ECC errors/).first().waitFor();
+  await legible(page, "a node in quarantine");
+  await button(page, "Return to service").click();
+  await confirm(page, "Return node-2 to service");
+  await until("node-2 to be ready again", async () => (await answer(page, "/v1/nodes/node-2")).state === "READY");
   await button(page, "Remove").click();
   await page.getByLabel("Type its name to confirm").fill("node-1");
   await page.getByRole("dialog").getByRole("button", { name: "Remove node-2", exact: true }).click();
@@ -111,7 +121,7 @@ async function backup(page) {
 
 async function audit(page) {
   await open(page, "access?find=ada");
-  for (const text of ["drained node node-2", "returned node node-2 to service", "changed queue lab: quota CPU without limit, GPU 2; share 3", "removed queue lab", "made a token of role user for nina", "backed up the head"])
+  for (const text of ["drained node node-2", "quarantined node node-2", "returned node node-2 to service", "changed queue lab: quota CPU without limit, GPU 2; share 3", "removed queue lab", "made a token of role user for nina", "backed up the head"])
     await page.getByText(text, { exact: true }).first().waitFor();
   await page.getByText(/^set the limits of what the head keeps for nina: .*database 64\.0 MiB/).first().waitFor();
   await page.getByText(/^revoked token /).first().waitFor();

@@ -1,5 +1,5 @@
 // Actions of users, by role and by keyboard only, in Chromium on a real head.
-import { expect, fact, facts, have, open, pageIn, signIn, sound, until } from "./browser.mjs";
+import { expect, fact, facts, have, legible, open, pageIn, signIn, sound, until } from "./browser.mjs";
 
 const { runs, tokens } = facts;
 
@@ -15,7 +15,7 @@ export async function roles(browser) {
   for (const [who, may] of [["viewer", false], ["other", false], ["user", true], ["admin", true]]) {
     const page = await sees(tokens[who], `runs/${runs.trains}`);
     await page.locator(".tabs").waitFor();
-    for (const name of ["Stacks", "Checkpoint now", "Resize", "Stop"])
+    for (const name of ["Stacks", "Checkpoint now", "Resize", "Priority", "Stop"])
       expect((await page.getByRole("button", { name, exact: true }).count()) === (may ? 1 : 0), `${who}: the button ${name}`);
     expect((await admin(page).count()) === (who === "admin" ? 1 : 0), `${who}: the view for admins`);
     await open(page, `runs/${runs.trains}/logs`);
@@ -65,6 +65,38 @@ export async function acts(browser) {
   await page.getByText("Attempt 2", { exact: true }).waitFor();
   await page.getByText(/^1 rank on /).waitFor();
   await sound(page, "after its buttons");
+  await page.getByRole("button", { name: "Priority", exact: true }).click();
+  await page.getByLabel("Priority, 0 to 100").fill("95");
+  await sound(page, "the question before a priority");
+  await page.getByRole("button", { name: "Change the priority" }).click();
+  await page.locator("dialog").waitFor({ state: "detached" });
+  await becomes("priority", 95);
+  await checkpoints(page, press);
+}
+
+// A checkpoint is verified, and its run goes on from it once it has ended.
+async function checkpoints(page, press) {
+  await page.getByRole("link", { name: "Checkpoints" }).click();
+  await page.getByText("not verified").first().waitFor();
+  const verify = page.getByRole("button", { name: /^Verify / }).first();
+  await verify.click();
+  await sound(page, "the question before a verification");
+  await page.getByRole("button", { name: "Verify its files" }).click();
+  await page.locator("dialog").waitFor({ state: "detached" });
+  await page.getByText("intact").first().waitFor();
+  await legible(page, "checkpoints");
+  expect((await page.getByRole("button", { name: /^Restore / }).count()) === 0, "a run that trains is restored");
+  await page.getByRole("button", { name: "Stop", exact: true }).click();
+  await page.getByLabel("now: a checkpoint").check();
+  await page.getByRole("button", { name: "Stop the run" }).click();
+  await page.getByText("Stopped").first().waitFor();
+  const name = await page.getByRole("button", { name: /^Restore / }).first().getAttribute("aria-label");
+  await press(name, "Restore the run");
+  await page.waitForURL((url) => /#\/runs\/[^/]+$/.test(url.hash) && !url.hash.endsWith(runs.asked));
+  const id = decodeURIComponent(page.url().split("/").at(-1));
+  await until("the restored run to train", async () => (await fact(page, id, "state")) === "RUNNING");
+  expect((await fact(page, id, "restored_from")) === name.slice("Restore ".length), `it goes on from ${await fact(page, id, "restored_from")}`);
+  await sound(page, "a restored run");
 }
 
 // Presses Tab until the element with this name has the focus, and checks that the focus is visible.

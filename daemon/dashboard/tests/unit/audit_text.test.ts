@@ -9,6 +9,12 @@ const said = (action: string, target: string) => auditText({ action, target } as
 test("the audit says in words what was done, to whom", () => {
   assert.equal(said("POST /v1/nodes/{node}/drain", "/v1/nodes/gpu-3/drain"), "drained node gpu-3");
   assert.equal(said("POST /v1/nodes/{node}/undrain", "/v1/nodes/a%20b/undrain"), "returned node a b to service");
+  assert.equal(said("POST /v1/nodes/{node}/quarantine", "/v1/nodes/gpu-3/quarantine"), "quarantined node gpu-3");
+  assert.equal(said("POST /v1/runs/{run}/priority", "/v1/runs/llama/priority priority=80"), "changed the priority of run llama to 80");
+  assert.equal(said("POST /v1/runs/{run}/restore", "/v1/runs/run-3/restore checkpoint=best name=llama"), "restored run llama from run run-3, best");
+  assert.equal(said("POST /v1/runs/{run}/restore", "/v1/runs/run-3/restore name=llama"), "restored run llama from run run-3");
+  assert.equal(said("POST /v1/runs/{run}/checkpoints/verify", "/v1/runs/run-3/checkpoints/verify checkpoint=best faults=0"), "verified best of run run-3: intact");
+  assert.equal(said("POST /v1/runs/{run}/checkpoints/verify", "/v1/runs/run-3/checkpoints/verify checkpoint=best faults=2"), "verified best of run run-3: 2 files damaged");
   assert.equal(said("POST /v1/runs", "/v1/runs name=llama"), "submitted run llama");
   assert.equal(said("DELETE /v1/runs/{run}", "/v1/runs/llama?files=true"), "removed run llama and its files");
   assert.equal(said("POST /v1/tokens", "/v1/tokens id=1f2e role=user user=lin"), "made a token of role user for lin");

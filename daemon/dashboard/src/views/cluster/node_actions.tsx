@@ -40,6 +40,22 @@ function Drain({ node, close, reload }: Given) {
   );
 }
 
+function Quarantine({ node, close, reload }: Given) {
+  const [reason, setReason] = useState("");
+  const act = async () => {
+    await post(node, "quarantine", { reason });
+    reload();
+  };
+  return (
+    <Dialog title={`Quarantine node ${node.node}?`} confirm={`Quarantine ${node.node}`} act={act} close={close}>
+      <RunsOn node={node} />
+      <p>Nothing new is placed on it until somebody returns it to service. Its runs stay and get no checkpoint request.</p>
+      <label class="field"><span>Reason</span>
+        <input type="text" maxLength={300} value={reason} placeholder="odd ECC errors" onInput={(event) => setReason(event.currentTarget.value)} /></label>
+    </Dialog>
+  );
+}
+
 function Undrain({ node, close, reload }: Given) {
   const act = async () => {
     await post(node, "undrain");
@@ -68,7 +84,7 @@ function Leave({ node, close }: Given) {
   );
 }
 
-const dialogs = { drain: Drain, undrain: Undrain, leave: Leave };
+const dialogs = { drain: Drain, quarantine: Quarantine, undrain: Undrain, leave: Leave };
 
 export function NodeActions({ node, reload }: { node: NodeRecord; reload: () => void }) {
   const session = useSession();
@@ -79,6 +95,7 @@ export function NodeActions({ node, reload }: { node: NodeRecord; reload: () => 
   return (
     <div class="actions">
       {!out && node.state !== "LOST" && <button type="button" onClick={() => setAsked("drain")}>Drain</button>}
+      {!out && <button type="button" onClick={() => setAsked("quarantine")}>Quarantine</button>}
       {out && <button type="button" onClick={() => setAsked("undrain")}>Return to service</button>}
       <button type="button" class="danger" onClick={() => setAsked("leave")}>Remove</button>
       {Asked && <Asked node={node} reload={reload} close={() => setAsked(null)} />}

@@ -8,7 +8,7 @@ import { hasEnded } from "../../text/states.ts";
 import { plural } from "../../text/units.ts";
 import type { Shown } from "./shown.ts";
 
-type Asked = "" | "stop" | "checkpoint" | "resize" | "stacks";
+type Asked = "" | "stop" | "checkpoint" | "resize" | "priority" | "stacks";
 
 export function Actions({ run, owner, reload }: Shown) {
   const [asked, setAsked] = useState<Asked>("");
@@ -22,10 +22,12 @@ export function Actions({ run, owner, reload }: Shown) {
       {trains && <button type="button" onClick={() => setAsked("stacks")}>Stacks</button>}
       {trains && !remote && <button type="button" onClick={() => setAsked("checkpoint")}>Checkpoint now</button>}
       {!remote && <button type="button" onClick={() => setAsked("resize")}>Resize</button>}
+      <button type="button" onClick={() => setAsked("priority")}>Priority</button>
       <button type="button" class="danger" onClick={() => setAsked("stop")}>Stop</button>
       {asked === "stop" && <Stop {...given} />}
       {asked === "checkpoint" && <CheckpointNow {...given} />}
       {asked === "resize" && <Resize {...given} />}
+      {asked === "priority" && <Priority {...given} />}
       {asked === "stacks" && <Stacks {...given} />}
     </div>
   );
@@ -87,6 +89,21 @@ function Resize({ run, close, reload }: Given) {
       <p>It has {plural(run.workers, "worker")}{run.workers_min === run.workers_max ? "" : ` and may have ${run.workers_min} to ${run.workers_max}`}. The number changes at its next commit.</p>
       <label class="field"><span>Workers</span>
         <input type="number" required min="1" max="1000000" step="1" value={workers} onInput={(event) => setWorkers(event.currentTarget.value)} /></label>
+    </Dialog>
+  );
+}
+
+function Priority({ run, close, reload }: Given) {
+  const [priority, setPriority] = useState(String(run.priority));
+  const act = async () => {
+    await call(routeOf(run, "priority"), { method: "POST", body: { priority: Number(priority) } });
+    reload();
+  };
+  return (
+    <Dialog title={`Change the priority of ${run.name}?`} confirm="Change the priority" act={act} close={close}>
+      <p>It is {run.priority}. Waiting runs with a higher priority start first, and may preempt those with a lower one in queues that allow it. A run that trains keeps its nodes.</p>
+      <label class="field"><span>Priority, 0 to 100</span>
+        <input type="number" required min="0" max="100" step="1" value={priority} onInput={(event) => setPriority(event.currentTarget.value)} /></label>
     </Dialog>
   );
 }

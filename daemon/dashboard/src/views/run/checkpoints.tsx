@@ -1,4 +1,4 @@
-// The checkpoints that a run keeps: score, size, and the commands to verify one and to resume from it.
+// The checkpoints that a run keeps: score, size, verified files, and what can be done with one.
 import { useEffect } from "preact/hooks";
 import { list } from "../../api/client.ts";
 import { useLoaded } from "../../api/hooks.ts";
@@ -11,6 +11,7 @@ import { Words } from "../../parts/words.tsx";
 import { shellWord } from "../../text/shell.ts";
 import { exact } from "../../text/time.ts";
 import { bytes, number, plural } from "../../text/units.ts";
+import { CheckpointActions } from "./checkpoint_actions.tsx";
 import type { Shown } from "./shown.ts";
 
 function scoreOf(run: Run): string {
@@ -45,7 +46,7 @@ export function Checkpoints({ run, owner }: Shown) {
     ...(score === "" ? [] : [{ name: `Score (${score})`, number: true, cell: (one: Checkpoint) => number(one.metrics[score]), sort: (one: Checkpoint) => one.metrics[score] ?? -Infinity }]),
     { name: "Other metrics", cell: (one) => Object.entries(one.metrics).filter(([key]) => key !== score).slice(0, 4).map(([key, value]) => `${key} ${number(value)}`).join(", "), width: 1.6 },
     { name: "Files", cell: (one) => <Files checkpoint={one} />, sort: (one) => one.verified ?? "" },
-    { name: "Check its files", cell: (one) => <Copy text={`rtrain checkpoints verify ${shellWord(`${run.name}@${one.directory}`)}`} />, width: 1.6 },
+    { name: "Actions", cell: (one) => (one.deleting ? null : <CheckpointActions run={run} checkpoint={one} reload={read.reload} />), width: 1.6 },
     { name: "Go on from it", cell: (one) => <Copy text={`rtrain restore ${shellWord(`${run.name}@${one.directory}`)}`} />, width: 2.4 },
   ];
   return (
