@@ -170,6 +170,8 @@ Result<int> plan(Invocation& call) {
                                                         : plan_on_head(call, *file, path);
     if (!answer) return answer.error();
     const std::string verdict = answer->value("verdict", "");
+    for (const json& warning : answer->value("warnings", json::array()))
+        if (warning.is_string()) call.out.talk("warning: " + warning.get<std::string>());
     call.out.document(*answer, "verdict", plan_text(*answer));
     if (verdict == "feasible now") return 0;
     if (verdict == "pending") return exit_code(ErrorCode::timed_out);

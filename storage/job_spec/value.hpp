@@ -7,6 +7,7 @@
 
 #include "storage/job_spec/job.hpp"
 #include "storage/job_spec/limits.hpp"
+#include "storage/job_spec/words.hpp"
 
 namespace rtrain::spec {
 
@@ -60,10 +61,7 @@ void lay_over(Tree& tree, const std::string& set);
 // Expands ${VAR}, ${VAR:-x} and $$ in the values that take them.
 void put_in_variables(Tree& tree, const std::map<std::string, std::string>& environment);
 
-// Returns the word of `known` that is nearest to a mistyped word; empty if none is near.
-std::string nearest(std::string_view word, const std::vector<std::string>& known);
-std::string did_you_mean(const std::string& word);  // returns an empty text for an empty word
-std::string shown(std::string_view text);           // quotes and shortens the text, and escapes control characters
+std::string shown(std::string_view text);  // quotes and shortens the text, and escapes control characters
 std::string below(const std::string& path, const std::string& key);
 std::string below(const std::string& path, std::size_t index);
 

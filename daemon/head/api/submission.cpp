@@ -476,15 +476,17 @@ void plan_of(Exchange& exchange, const Known& known, Planner& planner, ReadReque
     const auto after = predecessors(exchange.view, submission.job.after);
     if (!after) return refuse(exchange, after.error());
     submission.key.clear();  // a plan makes nothing that could have been made before
-    planner.plan(
-        exchange.view.clock.now(), event_of(known, submission, *after, exchange.caller.user),
-        [kept = exchange, queue = submission.job.queue, lines = submission.lines](const Result<Plan>& plan) mutable {
-            guarded(kept, [&] {
-                if (!plan) return refuse(kept, plan.error());
-                if (plan->refused) return refuse(kept, *plan->refused);
-                reply_json(kept, 200, plan_json(*plan, queue, lines));
-            });
-        });
+    RunSubmitted event = event_of(known, submission, *after, exchange.caller.user);
+    const std::vector<std::string> warnings = event.warnings;
+    planner.plan(exchange.view.clock.now(), std::move(event),
+                 [kept = exchange, queue = submission.job.queue, lines = submission.lines,
+                  warnings](const Result<Plan>& plan) mutable {
+                     guarded(kept, [&] {
+                         if (!plan) return refuse(kept, plan.error());
+                         if (plan->refused) return refuse(kept, *plan->refused);
+                         reply_json(kept, 200, plan_json(*plan, queue, lines, warnings));
+                     });
+                 });
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "daemon/head/loop/slices.hpp"
 #include "storage/job_spec/limits.hpp"
+#include "storage/job_spec/words.hpp"
 
 namespace rtrain::head {
 namespace {
@@ -88,12 +89,29 @@ Result<std::vector<After>> predecessors(const View& view, const std::vector<std:
     return out;
 }
 
+namespace {
+
+// Looks at a limited number of nodes, since it runs on the loop.
+std::string nearest_node(const Cluster& cluster, const std::string& name) {
+    constexpr std::size_t nodes_most = 1'000;
+    std::vector<std::string> known;
+    for (const auto& [id, node] : cluster.nodes)
+        if (known.size() < nodes_most) known.push_back(id.value);
+    return spec::nearest(name, known);
+}
+
+}  // namespace
+
+// The first unknown name gets a suggestion.
 std::vector<std::string> unknown_nodes(const Cluster& cluster, const spec::Job& job) {
     std::vector<std::string> out;
     const auto check = [&](const char* field, const std::vector<std::string>& names) {
-        for (const std::string& name : names)
-            if (!cluster.nodes.contains(NodeId{name}))
-                out.push_back(std::string(field) + ": no node is called \"" + name + "\" now; rtrain nodes lists them");
+        for (const std::string& name : names) {
+            if (cluster.nodes.contains(NodeId{name})) continue;
+            const std::string near = out.empty() ? nearest_node(cluster, name) : "";
+            out.push_back(std::string(field) + ": no node is called \"" + name + "\" now; " +
+                          (near.empty() ? "rtrain nodes lists them" : spec::did_you_mean(near)));
+        }
     };
     check("scaling.nodes", job.nodes);
     check("scaling.exclude_nodes", job.exclude_nodes);

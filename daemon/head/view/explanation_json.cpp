@@ -84,9 +84,11 @@ json explanation_json(const View& view, const state::SqliteJournal& journal, con
     return out;
 }
 
-json plan_json(const Plan& plan, const std::string& queue, const json& lines) {
+json plan_json(const Plan& plan, const std::string& queue, const json& lines,
+               const std::vector<std::string>& warnings) {
     json out = answer_json(plan.answer);
     out.update(why_json(plan.why, queue, lines));
+    out["warnings"] = warnings;
     return out;
 }
 

@@ -15,7 +15,8 @@ std::string lines_setting(const std::string& submit_key);  // setting with the l
 nlohmann::json explanation_json(const View& view, const state::SqliteJournal& journal, const Run& run,
                                 const Explanation& why);
 // `lines`: the lines of the fields in its job file, {"file": "job.yaml", "at": {"queue": 4}}.
-nlohmann::json plan_json(const Plan& plan, const std::string& queue, const nlohmann::json& lines);
+nlohmann::json plan_json(const Plan& plan, const std::string& queue, const nlohmann::json& lines,
+                         const std::vector<std::string>& warnings);
 nlohmann::json answer_json(const PlacementAnswer& answer);
 
 }  // namespace rtrain::head
