@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "cmd/client/api.hpp"
 #include "cmd/dispatch/dispatch.hpp"
+#include "cmd/dispatch/typed_words.hpp"
 #include "cmd/line/settings.hpp"
 #include "cmd/text/units.hpp"
 
@@ -76,30 +78,34 @@ struct Progress_ {
     const Flag* open_flag = nullptr;  // a flag whose value is the next word
 };
 
+// Takes the words of a verb from the front of `words`, as far as they name one.
+void take_verb(Progress_& at, std::vector<std::string>& words) {
+    if (at.group.empty()) {
+        at.group = words.front();
+        at.command = find_command(at.group);
+        words.erase(words.begin());
+    }
+    if (words.empty() || words.front().starts_with("-")) return;
+    const Command* longer = find_command(at.group + " " + words.front());
+    if (longer != nullptr) at.command = longer;
+    if (longer != nullptr || at.command == nullptr) words.erase(words.begin());
+}
+
 Progress_ walk(const std::vector<std::string>& words) {
     Progress_ at;
-    for (std::size_t i = 0; i + 1 < words.size(); ++i) {
-        const std::string& word = words[i];
-        if (at.open_flag != nullptr) {
-            at.open_flag = nullptr;
-        } else if (word.starts_with("--") && word.find('=') == word.npos) {
-            const Flag* flag = find_flag(at.command, word.substr(2));
-            if (flag != nullptr && flag->takes != Value::none) at.open_flag = flag;
-        } else if (word.size() == 2 && word[0] == '-') {
-            const Flag* flag = find_letter(at.command, word[1]);
-            if (flag != nullptr && flag->takes != Value::none) at.open_flag = flag;
-        } else if (!word.starts_with("-")) {
-            const Command* longer = find_command(at.group + " " + word);
-            const Command* alone = at.group.empty() ? find_command(word) : nullptr;
-            if (longer != nullptr && at.positional == 0)
-                at.command = longer;
-            else if (alone != nullptr)
-                at.command = alone;
-            else if (at.command != nullptr)
-                ++at.positional;
-            if (at.group.empty()) at.group = word;
-        }
+    std::vector<std::string> unread(words.begin(), words.end() - 1);
+    while (at.command == nullptr && !unread.empty()) {
+        const TypedWords typed = split_words(std::exchange(unread, {}), nullptr, Behind::nothing);
+        at.open_flag = typed.lacks_value;
+        for (const TypedWord& word : typed.words)
+            if (word.kind == TypedWord::Kind::unread) unread.push_back(word.text);
+        if (!unread.empty()) take_verb(at, unread);
     }
+    if (at.command == nullptr || unread.empty()) return at;
+    const TypedWords typed = split_words(unread, at.command, Behind::flags);
+    at.open_flag = typed.lacks_value;
+    for (const TypedWord& word : typed.words)
+        if (word.kind == TypedWord::Kind::argument) ++at.positional;
     return at;
 }
 

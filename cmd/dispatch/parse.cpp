@@ -1,9 +1,11 @@
-// Parses the typed words into a row of the table and its values. A prefix of a flag does not stand for the flag. The
-// error for an unknown word names the nearest known one.
+// Finds the row of the table that the typed words name, and checks their values. The error for an unknown word names
+// the nearest known one.
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "cmd/dispatch/dispatch.hpp"
+#include "cmd/dispatch/typed_words.hpp"
 #include "cmd/line/command.hpp"
 #include "cmd/text/suggest.hpp"
 #include "cmd/text/units.hpp"
@@ -45,38 +47,87 @@ std::vector<std::string> words_at(std::size_t position, std::string_view first) 
 
 class Reader {
   public:
-    explicit Reader(const std::vector<std::string>& words) : words_(words) {}
+    explicit Reader(const std::vector<std::string>& words) : unread_(words) {}
 
     Result<Parsed> read() {
-        for (; at_ < words_.size(); ++at_) {
-            Status step = read_word();
+        while (parsed_.command == nullptr && !unread_.empty()) {
+            Status step = take(std::exchange(unread_, {}), Behind::nothing);
+            if (step && !unread_.empty()) step = verb_word();
             if (!step) return step.error();
-            if (parsed_.command != nullptr && parsed_.command->raw) {
-                parsed_.arguments.positional.assign(words_.begin() + static_cast<std::ptrdiff_t>(at_) + 1,
-                                                    words_.end());
-                return parsed_;
-            }
         }
-        Status complete = check_complete();
-        if (!complete) return complete.error();
+        Status step = parsed_.command == nullptr ? Status(Done{}) : verb_arguments();
+        if (step && !is_raw()) step = check_complete();
+        if (!step) return step.error();
         return parsed_;
     }
 
   private:
-    Status read_word() {
-        const std::string& word = words_[at_];
-        if (only_positional_ || word == "-" || !word.starts_with("-")) {
-            if (parsed_.command == nullptr) return verb_word(word);
-            return positional(word);
+    bool is_raw() const { return parsed_.command != nullptr && parsed_.command->raw; }
+    bool takes_job_or_program() const { return std::string_view(parsed_.command->words) == "submit"; }
+
+    // Reads the words behind the verb.
+    Status verb_arguments() {
+        const Command& command = *parsed_.command;
+        std::vector<std::string>& positional = parsed_.arguments.positional;
+        if (!command.raw) {
+            const Behind behind = command.program          ? Behind::nothing
+                                  : takes_job_or_program() ? Behind::nothing_of_py
+                                                           : Behind::flags;
+            Status taken = take(std::exchange(unread_, {}), behind);
+            if (!taken) return taken;
         }
-        if (word == "--") {
-            only_positional_ = true;
+        if (command.program || command.raw) {
+            positional.insert(positional.end(), unread_.begin(), unread_.end());
             return Done{};
         }
-        return word.starts_with("--") ? long_flag(word) : short_flags(word);
+        return unread_.empty() ? Status(Done{}) : program_words();
     }
 
-    Status verb_word(const std::string& word) {
+    // Reads a program's name and the words behind it. They are the program's arguments, except flags of rtrain before
+    // "--".
+    Status program_words() {
+        Status named = argument(unread_.front());
+        if (!named) return named;
+        return take({unread_.begin() + 1, unread_.end()}, Behind::foreign_flags);
+    }
+
+    // Keeps flags and arguments, and leaves the words of Kind::unread in `unread_`.
+    Status take(std::vector<std::string> words, Behind behind) {
+        if (no_more_flags_) words.insert(words.begin(), "--");
+        const TypedWords typed = split_words(words, parsed_.command, behind);
+        if (typed.lacks_value != nullptr)
+            return usage(std::string("--") + typed.lacks_value->name + " needs " + typed.lacks_value->shown, next());
+        if (typed.takes_no_value != nullptr)
+            return usage(std::string("--") + typed.takes_no_value->name + " takes no value", next());
+        for (const TypedWord& word : typed.words) {
+            Status taken = take(word);
+            if (!taken) return taken;
+        }
+        return Done{};
+    }
+
+    Status take(const TypedWord& word) {
+        switch (word.kind) {
+            case TypedWord::Kind::flag:
+                if (after_program_) parsed_.arguments.after_program.push_back(word.typed);
+                return keep(*word.flag, word.text);
+            case TypedWord::Kind::unknown_flag:
+                return unknown_flag(word.text);
+            case TypedWord::Kind::argument:
+                if (parsed_.command != nullptr) return argument(word.text);
+                no_more_flags_ = true;  // "--" stands before the verb
+                break;
+            case TypedWord::Kind::unread:
+                break;
+        }
+        unread_.push_back(word.text);
+        return Done{};
+    }
+
+    // Finds the verb that the first unread words name, and takes these words away.
+    Status verb_word() {
+        const std::string word = unread_.front();
+        unread_.erase(unread_.begin());
         if (!group_.empty()) {
             parsed_.command = find_command(group_ + " " + word);
             if (parsed_.command != nullptr) return Done{};
@@ -84,93 +135,35 @@ class Reader {
                          "rtrain " + group_ + " --help");
         }
         const bool leads = !words_at(1, word).empty();
-        const Command* alone = find_command(word);
-        if (alone != nullptr && leads && at_ + 1 < words_.size() &&
-            find_command(word + " " + words_[at_ + 1]) != nullptr)
-            alone = find_command(word + " " + words_[++at_]);
-        if (alone != nullptr) {
-            parsed_.command = alone;
-            return Done{};
+        parsed_.command = find_command(word);
+        if (parsed_.command != nullptr && leads && !unread_.empty()) {
+            const Command* longer = find_command(word + " " + unread_.front());
+            if (longer != nullptr) {
+                parsed_.command = longer;
+                unread_.erase(unread_.begin());
+            }
         }
+        if (parsed_.command != nullptr) return Done{};
         if (!leads) return usage("unknown verb " + in_quotes(word) + meant(word, words_at(0, "")), "rtrain help");
         group_ = word;
         return Done{};
     }
 
-    Status positional(const std::string& word) {
+    Status argument(const std::string& word) {
         const Command& command = *parsed_.command;
-        if (command.program) {
-            parsed_.arguments.positional.assign(words_.begin() + static_cast<std::ptrdiff_t>(at_), words_.end());
-            at_ = words_.size();
-            return Done{};
-        }
-        if (parsed_.arguments.positional.size() >= command.arguments.size())
+        const bool any_number = command.program || after_program_;
+        if (!any_number && parsed_.arguments.positional.size() >= command.arguments.size())
             return usage("rtrain " + std::string(command.words) + " does not take " + in_quotes(word),
                          usage_line(command));
         parsed_.arguments.positional.push_back(word);
-        const bool program = std::string_view(command.words) == "submit" && word.ends_with(".py");
-        return program ? program_words() : Status(Done{});
-    }
-
-    // Reads the words after the program's name. They are the program's arguments, except flags of rtrain before "--".
-    Status program_words() {
-        while (++at_ < words_.size()) {
-            const std::string& word = words_[at_];
-            if (word == "--" && !only_positional_) {
-                only_positional_ = true;
-            } else if (only_positional_ || !own_flag(word)) {
-                parsed_.arguments.positional.push_back(word);
-            } else {
-                parsed_.arguments.after_program.push_back(word);
-                const Status taken = word.starts_with("--") ? long_flag(word) : short_flags(word);
-                if (!taken) return taken;
-            }
-        }
+        if (takes_job_or_program() && word.ends_with(".py")) after_program_ = true;
         return Done{};
-    }
-
-    bool own_flag(const std::string& word) const {
-        if (word.starts_with("--")) return find_flag(parsed_.command, word.substr(2, word.find('=') - 2)) != nullptr;
-        return word.size() == 2 && word[0] == '-' && find_letter(parsed_.command, word[1]) != nullptr;
-    }
-
-    Status long_flag(const std::string& word) {
-        const auto equals = word.find('=');
-        const std::string name = word.substr(2, equals == word.npos ? word.npos : equals - 2);
-        const Flag* flag = find_flag(parsed_.command, name);
-        if (flag == nullptr) return unknown_flag("--" + name);
-        if (equals != word.npos) {
-            if (flag->takes == Value::none) return usage("--" + name + " takes no value", next());
-            return keep(*flag, word.substr(equals + 1));
-        }
-        return with_next_word(*flag);
-    }
-
-    Status short_flags(const std::string& word) {
-        for (std::size_t i = 1; i < word.size(); ++i) {
-            const Flag* flag = find_letter(parsed_.command, word[i]);
-            if (flag == nullptr) return unknown_flag(std::string("-") + word[i]);
-            if (flag->takes == Value::none) {
-                parsed_.arguments.flags[flag->name];
-                continue;
-            }
-            if (i + 1 < word.size()) return keep(*flag, word.substr(i + 1 + (word[i + 1] == '=' ? 1 : 0)));
-            return with_next_word(*flag);
-        }
-        return Done{};
-    }
-
-    Status with_next_word(const Flag& flag) {
-        if (flag.takes == Value::none) {
-            parsed_.arguments.flags[flag.name];
-            return Done{};
-        }
-        if (at_ + 1 >= words_.size()) return usage(std::string("--") + flag.name + " needs " + flag.shown, next());
-        return keep(flag, words_[++at_]);
     }
 
     Status keep(const Flag& flag, const std::string& value) {
         const std::string name = std::string("--") + flag.name;
+        std::vector<std::string>& values = parsed_.arguments.flags[flag.name];
+        if (flag.takes == Value::none) return Done{};
         if (flag.takes == Value::number) {
             std::int64_t number = 0;
             const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
@@ -187,7 +180,6 @@ class Reader {
                 return usage(name + ": " + in_quotes(value) + " is none of " + flag.choices + meant(value, choices),
                              next());
         }
-        auto& values = parsed_.arguments.flags[flag.name];
         if (!flag.repeated && !values.empty()) return usage(name + " is given twice", next());
         values.push_back(value);
         return Done{};
@@ -238,10 +230,9 @@ class Reader {
                "--help";
     }
 
-    const std::vector<std::string>& words_;
-    std::size_t at_ = 0;
-    bool only_positional_ = false;
-    std::string group_;
+    std::vector<std::string> unread_;  // words that have not been split yet
+    bool no_more_flags_ = false, after_program_ = false;
+    std::string group_;  // the first word, if it is no verb by itself: "head"
     Parsed parsed_;
 };
 

@@ -66,6 +66,7 @@ def test_it_has_what_is_linked_loaded_and_required(bom):
     static = {
         "libssl-dev",
         "libsqlite3-dev",
+        "libboost-program-options1.81-dev",
         "libyaml-cpp-dev",
         "libpugixml-dev",
         "libzstd-dev",

@@ -1,4 +1,5 @@
 // Command lines become verbs by one table; nothing is guessed.
+#include "cmd/dispatch/completion.hpp"
 #include "cmd/dispatch/dispatch.hpp"
 #include "cmd/line/command.hpp"
 #include "cmd/text/suggest.hpp"
@@ -98,8 +99,53 @@ TEST_CASE("what is missing, too much or of the wrong kind is named") {
     CHECK(has(bad({"head", "start", "--detach=yes"}).message, "takes no value"));
 }
 
+TEST_CASE("an empty value, and a value that is the name of a flag, are values") {
+    CHECK(good({"logs", "r", "--config="}).arguments.list("config") == std::vector<std::string>{""});
+    CHECK(good({"logs", "r", "-o=json"}).arguments.text("output") == "json");
+    CHECK(good({"submit", "--set", "follow", "j.yaml"}).arguments.text("set") == "follow");
+    CHECK(good({"submit", "--set", "x.py", "j.yaml"}).arguments.positional == std::vector<std::string>{"j.yaml"});
+    CHECK(good({"run", "--token", "help", "train.py"}).arguments.text("token") == "help");
+    CHECK(good({"submit", "j.yaml", "--set", "--odd"}).arguments.text("set") == "--odd");
+}
+
+TEST_CASE("a letter with its dash is a flag, never the value of the flag before it") {
+    CHECK(has(bad({"logs", "r", "--config", "-h"}).message, "--config needs FILE"));
+    CHECK(good({"logs", "r", "--config=-h"}).arguments.text("config") == "-h");
+    CHECK(good({"logs", "r", "--config", "-7"}).arguments.text("config") == "-7");
+}
+
+TEST_CASE("a flag whose name is empty or begins with a dash is unknown") {
+    CHECK(has(bad({"logs", "r", "--=5"}).message, "unknown flag \"--\""));
+    CHECK(has(bad({"logs", "r", "---o", "json"}).message, "unknown flag \"---o\""));
+}
+
+TEST_CASE("letters of switches stand together, the last one may take a value") {
+    const Parsed parsed = good({"runs", "-ayo", "json"});
+    CHECK(parsed.arguments.has("all"));
+    CHECK(parsed.arguments.has("yes"));
+    CHECK(parsed.arguments.text("output") == "json");
+    CHECK(good({"runs", "-a", "-a"}).arguments.has("all"));
+    CHECK(has(bad({"runs", "-az"}).message, "unknown flag \"-z\""));
+}
+
 TEST_CASE("after -- everything is an argument") {
     CHECK(good({"describe", "--", "--odd"}).arguments.positional == std::vector<std::string>{"--odd"});
+    CHECK(std::string(good({"--", "head", "status"}).command->words) == "head status");
+    CHECK(has(bad({"--", "runs", "-a"}).message, "does not take \"-a\""));
+    CHECK(good({"submit", "--", "train.py", "-f", "a", "--"}).arguments.positional ==
+          std::vector<std::string>{"train.py", "-f", "a", "--"});
+}
+
+TEST_CASE("completion follows the same flags") {
+    Output out(Format::table, "never");
+    const Arguments none;
+    Invocation call{.command = commands().front(), .arguments = none, .out = out, .problems = {}};
+    const std::vector<std::string> formats{"json", "jsonl"};
+    CHECK(completions(call, {"runs", "-a", "-o", "j"}) == formats);
+    CHECK(completions(call, {"-o", "name", "head", "--output", "j"}) == formats);
+    CHECK(completions(call, {"head", "-o", "json", "ver"}) == std::vector<std::string>{"verify"});
+    CHECK(completions(call, {"logs", "r", "--foll"}) == std::vector<std::string>{"--follow"});
+    CHECK(completions(call, {"completion", "--yes", "z"}) == std::vector<std::string>{"zsh"});
 }
 
 TEST_CASE("a verb of this machine alone refuses flags that name a head elsewhere") {
