@@ -29,7 +29,7 @@
 
 #include "runtime/worker/frames/frames.hpp"
 #include "runtime/worker/frames/report_memory.hpp"
-#include "runtime/worker/kept_reports.hpp"
+#include "runtime/worker/rank/kept_reports.hpp"
 #include "runtime/worker/link.hpp"
 
 namespace rtrain::worker {

@@ -1,4 +1,4 @@
-#include "runtime/worker/kept_reports.hpp"
+#include "runtime/worker/rank/kept_reports.hpp"
 
 #include <algorithm>
 #include <utility>

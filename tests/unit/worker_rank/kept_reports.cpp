@@ -1,5 +1,5 @@
 // Reports that no agent has received: how many are sent at once, and the checkpoints that wait for an agent.
-#include "runtime/worker/kept_reports.hpp"
+#include "runtime/worker/rank/kept_reports.hpp"
 
 #include "tests/unit/catch.hpp"
 
