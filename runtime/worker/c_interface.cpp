@@ -93,7 +93,7 @@ int open_for(rtrain::worker::Place place, rtw_worker** worker) {
     if (!worker) return missing("worker");
     return guarded([&] {
         rtrain::worker::Settings settings;
-        if (const int code = rtrain::worker::Settings::from_environment(settings); code != RTW_OK) return code;
+        if (const int code = rtrain::worker::settings_from_environment(settings); code != RTW_OK) return code;
         auto opened = std::make_unique<rtw_worker>();
         if (const int code = Session::open(std::move(settings), place, opened->session); code != RTW_OK) return code;
         *worker = opened.release();
@@ -205,11 +205,11 @@ RTW_EXPORT int rtw_broadcast(rtw_worker* worker, const char* data, uint64_t byte
 }
 
 RTW_EXPORT void rtw_data_wait(rtw_worker* worker, int64_t microseconds) {
-    if (worker && microseconds >= 0) worker->session->add_data_wait(std::chrono::microseconds(microseconds));
+    if (worker && microseconds >= 0) worker->session->waits().add_data(std::chrono::microseconds(microseconds));
 }
 
 RTW_EXPORT void rtw_barrier_wait(rtw_worker* worker, int64_t microseconds) {
-    if (worker && microseconds >= 0) worker->session->add_barrier_wait(std::chrono::microseconds(microseconds));
+    if (worker && microseconds >= 0) worker->session->waits().add_barrier(std::chrono::microseconds(microseconds));
 }
 
 RTW_EXPORT int rtw_fail(rtw_worker* worker, const char* text) {

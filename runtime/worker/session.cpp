@@ -1,26 +1,27 @@
-// The life of the session: opening, the connection and its messages, the heartbeat, closing.
 #include "runtime/worker/session.hpp"
 
-#include <pthread.h>
-#include <signal.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <utility>
 
 #include "runtime/worker/last_error.hpp"
+#include "runtime/worker/removal.hpp"
 #include "runtime/worker/rtrain_worker.h"
 
 namespace rtrain::worker {
 namespace {
 
 using namespace std::chrono_literals;
-constexpr auto heartbeat_every = 1000ms;
-constexpr auto welcome_within = 5s;
-constexpr auto refusal_patience = 10s;
-constexpr auto release_within = 1s;
+constexpr std::chrono::milliseconds look_every = 200ms;
+// for a program that continues to report after an error
+constexpr std::size_t kept_max = 2 * KeptReports::bytes_max / 64;
+constexpr int looks_in_vain = 100;
+constexpr std::chrono::milliseconds last_words_within = 10s;
+constexpr auto commit_within = 30s;
+constexpr auto commit_looked_for_every = 5ms;
 
 std::string variable(const char* name) {
     const char* value = std::getenv(name);
@@ -34,15 +35,9 @@ std::optional<std::uint32_t> number(const std::string& text) {
     return static_cast<std::uint32_t>(std::stoul(text));
 }
 
-std::int64_t cpu_ms() {
-    timespec used{};
-    ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-    return std::int64_t{used.tv_sec} * 1000 + used.tv_nsec / 1'000'000;
-}
-
 }  // namespace
 
-int Settings::from_environment(Settings& out) {
+int settings_from_environment(Settings& out) {
     out.socket = variable("RTRAIN_WORKER_SOCKET");
     out.key = variable("RTRAIN_WORKER_KEY");
     out.attempt = variable("RTRAIN_ATTEMPT");
@@ -65,276 +60,244 @@ int Settings::from_environment(Settings& out) {
     return RTW_OK;
 }
 
+// ---- open and close
+
+Session::Session(Settings settings)
+    : process_(::getpid()), loop_(std::move(settings), process_, waits_), files_(loop_) {}
+
 int Session::open(Settings settings, Place place, std::unique_ptr<Session>& out) {
-    std::unique_ptr<Session> session(new Session(std::move(settings), place));
-    session->process_ = ::getpid();
+    std::unique_ptr<Session> session(new Session(std::move(settings)));
     {
-        Lock lock(session->state_);
-        session->lost_at_ = Clock::now();
-        const int code = session->wait_for_agent(lock, "opening", place, {});
-        if (code != RTW_OK && session->holder_ == 0) return code;
-        if (session->holder_ == 0) session->start_heartbeat();
+        Locked client = session->loop_.lock();
+        const int code = session->loop_.connect(client, "opening", place);
+        const bool is_own = client->place().is_own();
+        if (code != RTW_OK && is_own) return code;
+        if (is_own) session->loop_.start_heartbeat();
     }
     out = std::move(session);
     return RTW_OK;
 }
 
-// Signals belong to the program: its own threads must get them, not the heartbeat.
-void Session::start_heartbeat() {
-    sigset_t all, before;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    heartbeat_ = std::thread([this] { heartbeat_loop(); });
-    ::pthread_setname_np(heartbeat_.native_handle(), "rtrain-pulse");
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-}
-
 // Gives up the rank's place. A forked child has nothing to end: the thread and the connection are its parent's, and a
 // condition variable that the parent's thread waits for must not be destroyed here.
 void Session::close(std::unique_ptr<Session> session) {
-    if (!session->foreign_process()) return;
-    session->link_.close();
-    session->greeting_.close();
+    if (!session->is_foreign_process()) return;
+    session->loop_.of_forked_child().connection().close_all();
     static_cast<void>(session.release());
 }
 
 Session::~Session() {
-    if (!heartbeat_.joinable()) return;
-    serve_agent();
-    {
-        const Lock lock(state_);
-        closing_ = true;
-        send(Release{});
-        link_.wait_sent(release_within);
+    if (!loop_.has_heartbeat()) return;
+    deliver_reports();
+    loop_.stop();
+}
+
+// Rounds that the ranks have passed without the agent may exist in this process's memory only.
+void Session::deliver_reports() {
+    const std::unique_lock call(calls_, std::try_to_lock);
+    if (!call.owns_lock()) return;  // Another thread is in a call, and this process ends all the same.
+    Locked client = loop_.lock();
+    const KeptReports& kept = client->reports().kept();
+    const std::uint64_t returned = client->reports().returned();
+    const auto heard = [&] { return kept.empty() || kept.first() > returned; };
+    client->read_report_memory();
+    if (heard()) return;
+    client->connection().send(FromWorker{ReportsPosted{}});
+    const auto looks = [&] { return client->rounds().in_use() && client->connection().is_open() && !heard(); };
+    for (int look = 0; looks() && look < looks_in_vain; ++look) {  // messages that it receives wake no thread
+        loop_.pause(client, 1ms);
+        client->read_report_memory();
     }
-    close_now_.notify_all();
-    heartbeat_.join();
+    // A restarting agent is back soon. If reports have passed without the agent, this waits as long as any other call,
+    // because only this process has them.
+    client->read_socket();
+    const bool behind = !client->is_attached() || !kept.all_sent();
+    if (behind)
+        std::fprintf(stderr, "rtrain: waiting for the agent, which has not heard the last %zu reports\n", kept.size());
+    const auto agent_wait = client->place().settings().agent_wait;
+    const auto within = behind ? std::max(last_words_within, agent_wait) : last_words_within;
+    if (loop_.wait_until(client, "closing", Clock::now() + within, heard) != RTW_OK)
+        std::fprintf(stderr, "rtrain: the agent has not heard the last %zu reports\n", kept.size());
 }
 
-bool Session::foreign_process() const { return ::getpid() != process_; }
+bool Session::is_foreign_process() const { return ::getpid() != process_; }
 
-// Returns why the agent did not welcome this rank.
-std::string Session::give_up_dialling() {
-    std::string why = greeting_.open() ? "it does not answer" : greeting_.why_closed();
-    greeting_.close();
-    // An agent that has just restarted may not have found its workers yet, so its first refusals are not final.
-    if (!refused_.empty() && welcomed_ && lost_at_ && Clock::now() - *lost_at_ < refusal_patience)
-        why = "it refused: " + std::exchange(refused_, {});
-    return why;
+int Session::wrong_process() const {
+    return failed(RTW_INVALID, "this process (" + std::to_string(::getpid()) + ") was forked from process " +
+                                   std::to_string(process_) +
+                                   ", the worker itself (is this a data loader's process?); " +
+                                   "only that one may report");
 }
 
-// Connects and sends hello. Returns why that failed; empty: an answer is to come.
-std::string Session::greet(Place place) {
-    holder_ = 0;
-    dialled_ = Clock::now();
-    if (memory_) kept_.heard_up_to(memory_->heard());
-    if (std::string why = greeting_.connect(settings_.socket); !why.empty()) return why;
-    Hello hello{.attempt = settings_.attempt,
-                .rank = settings_.rank,
-                .pid = process_,
-                .key = settings_.key,
-                .next_index = kept_.empty() ? next_report_ : kept_.first(),
-                .uncommitted = uncommitted_,
-                .report_memory = true,
-                .place = place};
-    if (promised_ > settled_ && std::find(uncommitted_.begin(), uncommitted_.end(), promised_) == uncommitted_.end())
-        hello.uncommitted.push_back(promised_);
-    greeting_.send(encode(FromWorker{hello}));
-    return {};
+// ---- reports and checkpoints
+
+int Session::stage(std::string& path) {
+    if (is_foreign_process()) return wrong_process();
+    const std::lock_guard call(calls_);
+    Locked client = loop_.lock();
+    if (const int code = loop_.take_place(client, "asking for a checkpoint directory"); code != RTW_OK) return code;
+    const int code = files_.request_directory(client, path);
+    if (code == RTW_OK) client->directories().give_to_program(path);
+    return code;
 }
 
-// Reads the agent's answer. Returns true if it has welcomed this process, and stores the connection unless another
-// process has the rank's place.
-bool Session::take_welcome(Place place) {
-    std::vector<FromAgent> messages;
-    greeting_.read([&](FromAgent message) { messages.push_back(std::move(message)); });
-    const bool welcome = std::any_of(messages.begin(), messages.end(),
-                                     [](const FromAgent& message) { return std::holds_alternative<Welcome>(message); });
-    if (welcome) link_.swap(greeting_);
-    for (FromAgent& message : messages) on_message(std::move(message));
-    if (!welcome) return false;
-    greeting_.close();
-    dialled_ = Clock::now();
-    if (place == Place::not_wanted && holder_ == 0) holder_ = -1;  // an older agent, which has no notion of places
-    if (holder_ != 0) {
-        link_.close();
-        return true;
-    }
-    lost_at_.reset();
-    welcomed_ = true;
-    if (staging_) link_.send(encode(FromWorker{Stage{}}));
-    spares_requested_ = 0;
-    kept_.connected();
-    send_due();
-    if (asked_) link_.send(asked_->second);
-    return true;
+int Session::report(ReportCall call) {
+    if (is_foreign_process()) return wrong_process();
+    const std::lock_guard only_call(calls_);
+    Locked client = loop_.lock();
+    if (const int code = loop_.take_place(client, "reporting"); code != RTW_OK) return code;
+    if (client->reports().kept().size() >= kept_max) return loop_.gone(client, "reporting");
+    Report report{.metrics_json = std::move(call.metrics_json), .upload = call.upload};
+    const auto begun = call.directory ? Clock::now() : Clock::time_point{};
+    std::optional<ReportedDirectory> reported;
+    if (call.files == ReportCall::Files::copied_then_removed && call.directory) reported.emplace(*call.directory);
+    std::string not_staged;  // reported to the program after the barrier has passed
+    if (const int code = files_.stage(client, call, report, not_staged); code != RTW_OK) return code;
+    if (!report.checkpoint || report.checkpoint->path == *call.directory) reported.reset();
+    bool has_files_of_all = false;
+    const int code = send_report(client, report, has_files_of_all);
+    client->reports().returned_at(Clock::now());
+    if (code != RTW_OK) return code;
+    count_wait(client, call, begun);
+    const bool is_taken_over = client->checkpoints().promised() == report.index || has_files_of_all;
+    if (reported && is_taken_over) files_.remove_reported(client, *reported);
+    if (!not_staged.empty()) return failed(RTW_STORAGE, not_staged);
+    return take_upload_fault(client);
 }
 
-std::string Session::dial(Place place) {
-    if (std::string why = greet(place); !why.empty()) return why;
-    const auto deadline = Clock::now() + welcome_within;
-    while (greeting_.open() && Clock::now() < deadline) {
-        greeting_.wait().until_ready(100);
-        if (take_welcome(place)) return {};
-    }
-    dialled_ = Clock::now();
-    return give_up_dialling();
-}
-
-void Session::on_message(FromAgent message) {
-    if (auto* welcome = std::get_if<Welcome>(&message)) {
-        holder_ = welcome->holder;
-        leave_memory();
-        // Written once: a forked child may read it while the parent's thread receives the next one.
-        if (context_json_ != welcome->context_json) context_json_ = welcome->context_json;
-        if (!first_ && welcome->checkpoint) first_ = newest_ = welcome->checkpoint;
-        if (holder_ != 0 || counts_) return;
-        counts_ = true;
-        next_report_ = std::max(next_report_, welcome->next_index);
-        next_broadcast_ = std::max(next_broadcast_, welcome->next_broadcast);
-    } else if (auto* refuse = std::get_if<Refuse>(&message)) {
-        refused_ = refuse->message;
-    } else if (auto* staged = std::get_if<Staged>(&message)) {
-        on_message(*staged);
-    } else if (auto* reported = std::get_if<Reported>(&message)) {
-        kept_.answered(reported->index);
-        send_due();
-        if (!reported->directory) return;
-        std::uint64_t& last = reported->directory->empty() ? settled_ : promised_;
-        last = std::max(last, reported->index);
-    } else if (auto* committed = std::get_if<Committed>(&message)) {
-        on_message(*committed);
-    } else if (auto* broadcast = std::get_if<Broadcast>(&message)) {
-        if (!asked_ || asked_->first != broadcast->index) return;  // a repeated answer
-        heard_[broadcast->index] = broadcast->data.value_or("");
-        asked_.reset();
-    } else if (auto* wish = std::get_if<Wanted>(&message)) {
-        wanted_ = static_cast<int>(wish->what);
-        wish_ = *wish;
-        if (wish->what == Wish::stop && !stop_heard_) stop_heard_ = Clock::now();
-    } else if (const auto* offer = std::get_if<ReportMemoryOffer>(&message)) {
-        on_message(*offer);
-    }
-}
-
-// If memory cannot be shared, the offer is declined, and all messages use the socket.
-void Session::on_message(const ReportMemoryOffer& offer) {
-    if (link_.descriptor() < 0) return;
-    memory_ = ReportMemory::open(link_.descriptor(), offer.ring);
-    if (!memory_) return;
-    offer_ = offer;
-    messages_read_ = 0;
-    wakeups_seen_ = memory_->wakeups();
-    beat_at_ = Clock::now();
-    detachments_ = memory_->detachments();
-    if (!offer.stop.empty()) stop_ = offer.stop;
-    arrive_anew();
-    send(ReportMemoryTaken{});
-    if (brings_files_) request_spares();
-}
-
-void Session::on_message(const Staged& staged) {
-    if (staged.spare) {
-        if (spares_requested_ > 0) --spares_requested_;
-        if (!staged.path.empty()) spares_.push_back(staged.path);
-        return;
-    }
-    staged_ = staged.path;
-    staged_error_ = staged.error;
-    staged_reason_ = staged.reason;
-    staging_ = false;
-}
-
-void Session::on_message(const Committed& news) {
-    std::erase(uncommitted_, news.index);
-    settled_ = std::max(settled_, news.index);
-    if (news.error) {
-        upload_faults_.push_back("the checkpoint of report " + std::to_string(news.index) +
-                                 " could not be stored: " + *news.error);
-        return;
-    }
-    if (news.directory.empty()) return;  // The checkpoint was given up: the one before stays the newest.
-    const auto metrics = std::find_if(recent_metrics_.begin(), recent_metrics_.end(),
-                                      [&](const auto& past_report) { return past_report.first == news.index; });
-    newest_ = ResumeFrom{.path = news.path,
-                         .directory = news.directory,
-                         .metrics_json = metrics == recent_metrics_.end() ? "{}" : metrics->second};
-}
-
-void Session::read_news() {
-    if (!link_.open()) return;
-    link_.read([this](FromAgent message) { on_message(std::move(message)); });
-    if (!link_.open() && !lost_at_) lost_at_ = Clock::now();
-}
-
-// A message that arrived over the socket before an answer is handled before the answer. The count of wake-ups is read
-// first: a message that arrives while this function runs causes another wake-up.
-void Session::read_report_memory() {
-    if (!memory_) return;
-    wakeups_seen_ = memory_->wakeups();
-    if (!attached()) return;
-    const std::uint64_t heard = memory_->heard();
-    if (const std::uint32_t messages = memory_->messages(); messages != messages_read_) {
-        messages_read_ = messages;
-        read_news();
-    }
-    kept_.heard_up_to(heard);
-    send_due();
-}
-
-int Session::gone(const char* doing) const {
-    const auto away = lost_at_ ? Clock::now() - *lost_at_ : Clock::duration{};
-    const std::string seconds = std::to_string(std::chrono::duration_cast<std::chrono::seconds>(away).count());
-    return failed(RTW_AGENT_GONE, "the agent at " + settings_.socket + " has not answered for " + seconds +
-                                      " s while " + doing + " (" + dial_fault_ +
-                                      "); see `rtrain doctor` on this machine");
-}
-
-// Tries to connect once. RTW_OK: it is connected, or there is time left to try again.
-int Session::try_agent(const char* doing, Place place, std::optional<Clock::time_point> deadline) {
-    dial_fault_ = detached_ ? dial_further(place) : dial(place);
-    if (!refused_.empty()) return failed(RTW_STOPPED, "the agent refuses this worker: " + refused_);
-    if (holder_ != 0) return refuse_other_process();
-    if (link_.open()) return RTW_OK;
-    const auto now = Clock::now();
-    if (lost_at_ && now - std::max(*lost_at_, waits_since_) > settings_.agent_wait) return gone(doing);
-    return deadline && now >= *deadline ? gone(doing) : RTW_OK;
-}
-
-// Releases the lock while it waits. RTW_OK: it is connected.
-int Session::wait_for_agent(Lock& lock, const char* doing, Place place, std::optional<Clock::time_point> deadline) {
-    while (!link_.open()) {
-        if (const int code = try_agent(doing, place, deadline); code != RTW_OK) return code;
-        if (!link_.open()) close_now_.wait_for(lock, redial_every, [this] { return closing_; });
-    }
+// Sets `has_files_of_all` if the ranks have passed the report without an agent, with the files of all of them.
+int Session::send_report(Locked& client, Report& report, bool& has_files_of_all) {
+    const std::uint64_t index = client->begin_report(report);
+    const int code = loop_.wait_until(client, "reporting", {}, [&] { return client->is_released(index); });
+    client->reports().end();
+    if (code != RTW_OK) return code;
+    AgentClient::Passed passed = client->pass_report(report);
+    has_files_of_all = passed.has_files_of_all;
+    if (!passed.freed.empty()) files_.empty_and_keep(client, std::move(passed.freed));
+    if (report.checkpoint) client->prepare_next_files();
     return RTW_OK;
 }
 
-void Session::send(const FromWorker& message) { link_.send(encode(message)); }
-
-void Session::send_heartbeat() {
-    if (!caller_waits_) read_news();
-    if (!caller_waits_) read_report_memory();
-    if (!attached() && !caller_waits_ && refused_.empty() && holder_ == 0)
-        dial_fault_ = detached_ ? dial_further(Place::wanted) : dial(Place::wanted);
-    if (!link_.open() || link_.backlog()) return;  // An agent that does not read gets no further messages.
-    const auto silent = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - last_report_);
-    const std::int64_t waited_us = data_wait_us_;
-    send(Heartbeat{.silent_ms = silent.count(),
-                   .cpu_ms = cpu_ms(),
-                   .data_wait_ms = waited_us < 0 ? -1 : waited_us / 1000,
-                   .barrier_wait_ms = barrier_wait_us_ / 1000,
-                   .barrier_waits = barrier_waits_,
-                   .checkpoint_wait_ms = checkpoint_wait_us_ / 1000});
+int Session::take_upload_fault(Locked& client) {
+    auto fault = client->checkpoints().take_fault();
+    return fault ? failed(RTW_STORAGE, std::move(*fault)) : RTW_OK;
 }
 
-void Session::heartbeat_loop() {
-    Lock lock(state_);
-    while (!closing_) {
-        send_heartbeat();
-        close_now_.wait_for(lock, link_.open() && kept_.all_sent() ? heartbeat_every : redial_every,
-                            [this] { return closing_; });
+// In a report that passed with a checkpoint of any rank, each rank waits for files, so the whole call counts as that.
+// In other reports a rank waits for later ranks.
+void Session::count_wait(Locked& client, const ReportCall& call, Clock::time_point begun) {
+    const ReportRounds& reports = client->reports();
+    const auto since = call.directory ? begun : reports.begun();
+    const auto waited = std::chrono::duration_cast<std::chrono::microseconds>(reports.ended() - since);
+    if (call.directory || client->checkpoints().promised() == reports.returned())
+        waits_.add_checkpoint(waited);
+    else
+        waits_.add_barrier(waited);
+}
+
+int Session::flush(std::chrono::milliseconds limit) {
+    constexpr const char* doing = "waiting for checkpoints to be committed";
+    if (is_foreign_process()) return wrong_process();
+    const std::lock_guard call(calls_);
+    Locked client = loop_.lock();
+    if (const int code = loop_.take_place(client, doing); code != RTW_OK) return code;
+    AgentLoop::Deadline deadline;
+    if (limit.count() >= 0) deadline = Clock::now() + limit;
+    const int code = loop_.wait_until(client, doing, deadline, [&] { return client->checkpoints().all_committed(); });
+    return code != RTW_OK ? code : take_upload_fault(client);
+}
+
+// Waits until the fate of the last reported checkpoint is known. Does not wait while the agent is away, nor again for
+// one that took too long. Calls of other threads continue: `calls_` is not held, so this only checks what has arrived,
+// and reads itself if no other thread does.
+std::optional<ResumeFrom> Session::checkpoint() {
+    if (is_foreign_process()) return loop_.of_forked_child().checkpoints().first();
+    Locked client = loop_.lock();
+    loop_.read_unless_awaited(client);
+    Checkpoints& checkpoints = client->checkpoints();
+    const std::uint64_t report = checkpoints.promised();
+    const auto deadline = Clock::now() + commit_within;
+    while (!checkpoints.is_settled(report) && client->connection().is_open()) {
+        const auto now = Clock::now();
+        if (client->requests().stop_is_overdue(now)) break;
+        if (now >= deadline) {
+            checkpoints.no_longer_awaited(report);
+            std::fprintf(stderr,
+                         "rtrain: the checkpoint of report %llu is still being stored: get_checkpoint gives the one "
+                         "before; see `rtrain events`\n",
+                         static_cast<unsigned long long>(report));
+            break;
+        }
+        loop_.pause(client, commit_looked_for_every);
+        loop_.read_unless_awaited(client);
     }
+    return checkpoints.newest();
+}
+
+std::uint64_t Session::next_report() { return loop_.lock()->reports().next(); }
+
+// ---- other calls
+
+int Session::broadcast(std::optional<std::string> data, std::string& out) {
+    if (is_foreign_process()) return wrong_process();
+    if (data && data->size() > frame_bytes_max / 4 * 3 - 1024) {
+        return failed(RTW_INVALID,
+                      "a broadcast of " + std::to_string(data->size()) +
+                          " bytes is too large (48 MiB at most); put the data into a file or use torch.distributed");
+    }
+    const std::lock_guard call(calls_);
+    Locked client = loop_.lock();
+    if (const int code = loop_.take_place(client, "broadcasting"); code != RTW_OK) return code;
+    client->begin_broadcast(std::move(data));
+    const int code = loop_.wait_until(client, "broadcasting", {}, [&] { return client->broadcasts().is_answered(); });
+    if (code == RTW_OK) out = client->broadcasts().take_answer();
+    return code;
+}
+
+// Another thread may be in a call that waits for ranks without end. It must not delay the cause.
+int Session::fail(const std::string& text) {
+    if (is_foreign_process()) return wrong_process();
+    constexpr const char* doing = "telling the cause of the failure";
+    const std::unique_lock call(calls_, std::try_to_lock);
+    Locked client = loop_.lock();
+    if (!client->place().is_own()) return loop_.refuse_other_process(client);
+    const auto until = Clock::now() + 2s;
+    const Connection& connection = client->connection();
+    if (call.owns_lock())
+        if (const int code = loop_.wait_until(client, doing, until, [&] { return connection.is_open(); });
+            code != RTW_OK)
+            return code;
+    if (!connection.is_open()) return loop_.gone(client, doing);
+    client->connection().send(FromWorker{Fail{text.substr(0, std::size_t{256} << 10)}});
+    if (call.owns_lock()) return loop_.wait_until(client, doing, until, [&] { return !connection.has_backlog(); });
+    while (connection.is_open() && connection.has_backlog() && Clock::now() < until) {
+        const Link::Wait wait = connection.wait();
+        client.released([&] { wait.until_ready(static_cast<int>(look_every.count())); });
+        client->read_socket();
+    }
+    return connection.has_backlog() ? loop_.gone(client, doing) : RTW_OK;
+}
+
+int Session::wanted() {
+    if (is_foreign_process()) return 0;
+    const Locked client = loop_.try_lock();
+    if (!client || loop_.has_waiting_caller(client)) return loop_.wanted();
+    if (client->rounds().in_use() && client->connection().is_open())
+        client->read_report_memory();
+    else
+        client->read_socket();
+    return loop_.wanted();
+}
+
+std::string Session::wanted_json() {
+    const int what = wanted();
+    return what == 0 ? "" : loop_.lock()->requests().json(what);
+}
+
+// A forked child takes no lock, because a thread that does not exist there may hold it.
+std::string Session::context_json() {
+    if (is_foreign_process()) return loop_.of_forked_child().context_json();
+    return loop_.lock()->context_json();
 }
 
 }  // namespace rtrain::worker
