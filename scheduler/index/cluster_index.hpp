@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "scheduler/index/gains.hpp"
-#include "scheduler/index/waiting.hpp"
+#include "scheduler/index/tables/gains.hpp"
+#include "scheduler/index/tables/waiting.hpp"
 
 namespace rtrain {
 
