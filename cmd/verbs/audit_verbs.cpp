@@ -1,4 +1,5 @@
-// rtrain audit, rtrain audit verify: who changed what, from a head that serves or from its data directory.
+// rtrain audit, rtrain audit verify: print and verify the log of changes, from a running head or from its data
+// directory.
 #include "cmd/verbs/audit_verbs.hpp"
 
 #include <algorithm>
@@ -57,7 +58,7 @@ Result<std::vector<state::AuditRow>> all_rows(Invocation& call) {
     }
 }
 
-// Returns whether the row's path, /v1/runs/RUN/... or /v1/storage/RUN/..., or what the head noted of a submission names
+// Returns true if the row's path (/v1/runs/RUN/... or /v1/storage/RUN/...) or the head's note on a submission names
 // `run`.
 bool names_run(const state::AuditRow& row, const std::string& run) {
     const std::size_t blank = std::min(row.target.find(' '), row.target.size());

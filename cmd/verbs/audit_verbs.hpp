@@ -9,7 +9,7 @@
 
 namespace rtrain::cmd {
 
-// The rows of one run, by id, or of all runs that had a name: a row has the id, and its target may have either.
+// Returns the rows of one run, given by id, or of all runs that had a name. A row's path holds the id or the name.
 std::vector<state::AuditRow> rows_of_run(const std::vector<state::AuditRow>& rows, const std::string& run);
 
 std::vector<Command> audit_commands();

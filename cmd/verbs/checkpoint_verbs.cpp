@@ -1,4 +1,5 @@
-// rtrain checkpoints list|inspect|verify: of a run the head knows, or of a directory nobody knows.
+// rtrain checkpoints list|inspect|verify: for a run that the head has a record of, or for a directory of a storage
+// path.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -29,7 +30,7 @@ json manifest_json(const RunStore& place, const storage::CommittedCheckpoint& ch
             {"live", checkpoint.live}};
 }
 
-// The verdict of the last `checkpoints verify`, in its words.
+// Returns the verdict of the last `checkpoints verify` as one word.
 const char* state_of(const json& checkpoint) {
     if (!checkpoint.value("verified", json()).is_string()) return "not verified";
     return checkpoint.value("faults", json()) == 0 ? "ok" : "damaged";
@@ -87,7 +88,7 @@ Error none_committed(const RunStore& place) {
                         : "rtrain checkpoints list " + shell_word(place.shown)};
 }
 
-// The one that was named, else the newest on the live branch.
+// Returns the checkpoint that the command names, else the newest one on the live branch.
 Result<storage::CommittedCheckpoint> chosen(const RunStore& place) {
     Result<std::vector<storage::CommittedCheckpoint>> all = committed(place);
     if (!all) return all.error();
@@ -121,7 +122,7 @@ Result<int> inspect(Invocation& call) {
     return 0;
 }
 
-// Tells the head, which shows it on the page and in its lists. Nothing of the verdict depends on it.
+// Sends the verdicts to the head, which shows them on the page and in its lists. A failure to send changes no verdict.
 void tell_head(Invocation& call, const RunStore& place, const json& items) {
     json checkpoints = json::array();
     for (const json& item : items)

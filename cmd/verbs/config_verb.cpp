@@ -1,4 +1,4 @@
-// ~/.config/rtrain/config.yaml: contexts with their tokens, so readable by its owner alone.
+// Reads and writes ~/.config/rtrain/config.yaml: contexts with their tokens. Its owner alone may read the file.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>

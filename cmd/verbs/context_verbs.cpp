@@ -1,5 +1,5 @@
-// rtrain context list|use|show|add|move|remove and config show: the cluster that commands go to, and where that setting
-// comes from.
+// rtrain context list|use|show|add|move|remove and config show: the cluster that commands use, and the source of that
+// setting.
 #include <nlohmann/json.hpp>
 
 #include "cmd/client/api.hpp"
@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-// A token's secret never goes to the screen; its first part says which it is.
+// Returns the first part of a token, which identifies it. The secret is never printed.
 std::string masked(const std::string& token) {
     if (token.empty()) return "";
     const auto last = token.rfind('.');
@@ -127,7 +127,8 @@ Result<int> context_add(Invocation& call) {
     return 0;
 }
 
-// Token and authority stay: a head at the new address that is not this cluster's is refused by the authority.
+// Changes the address of a context. Token and authority stay: they refuse the head of another cluster at the new
+// address.
 Result<int> context_move(Invocation& call) {
     const std::string path = user_config_path(call.arguments), name = call.arguments.argument(0);
     Result<HostPort> where = parse_host_port(call.arguments.argument(1), 7433);

@@ -18,15 +18,14 @@ namespace {
 
 using nlohmann::json;
 
-// The program that opens an address for this person; empty: nobody sits in front of a screen here.
+// Returns the program that opens an address in a browser. Empty if this session has no screen.
 std::string opener() {
     if (const std::string browser = environment("BROWSER"); !browser.empty()) return browser;
     const bool screen = !environment("DISPLAY").empty() || !environment("WAYLAND_DISPLAY").empty();
     return screen ? "xdg-open" : "";
 }
 
-// Starts `program`, which goes on beside this one and prints nothing between its lines. Returns false where there is no
-// such program.
+// Starts `program` in the background, with its output discarded. Returns false if the program does not exist.
 bool open_in_browser(const std::string& program, std::string address) {
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
@@ -43,7 +42,7 @@ bool open_in_browser(const std::string& program, std::string address) {
 Result<int> dashboard(Invocation& call) {
     Result<net::Endpoint> head = Api::endpoint(call);
     if (!head) return head.error();
-    watch_interrupts(nullptr, nullptr);  // before the proxy's threads, which then leave SIGINT to it
+    watch_interrupts(nullptr, nullptr);  // before the proxy's threads start, so that they do not receive SIGINT
     auto proxy = LocalProxy::start(std::move(*head));
     if (!proxy) {
         unwatch_interrupts();

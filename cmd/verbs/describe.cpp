@@ -1,4 +1,4 @@
-// rtrain describe RUN|NODE and explain RUN: what happened, and why nothing happens yet.
+// rtrain describe RUN|NODE and explain RUN: print what happened to a run or a node, and why a run waits.
 #include <nlohmann/json.hpp>
 
 #include "cmd/client/api.hpp"

@@ -1,4 +1,4 @@
-// rtrain doctor: one line for each thing that can be wrong, with what to do. Exit 1 when something is.
+// rtrain doctor: prints one line for each possible problem, with its remedy. Exits with 1 if there is a problem.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -84,7 +84,8 @@ void check_clock(const json& status, std::int64_t asked_ms, Findings& findings) 
     findings.ok("clock", "the head's is within " + duration_text(most_ms));
 }
 
-// Returns why this machine can open no connection there; empty: it can. Agents must reach each other in the same way.
+// Returns why this machine cannot connect to the address; empty if it can. Agents connect to each other in the same
+// way.
 std::string dial(const std::string& host, int port) {
     constexpr int patience_ms = 2'000;
     addrinfo hints{};
@@ -162,7 +163,7 @@ void check_disk(const std::string& what, const std::string& directory, Findings&
 
 constexpr std::int64_t token_warning_ms = 14LL * 86'400'000;
 
-// Warns of tokens that expire within two weeks: the caller's own, and for an admin those of all people.
+// Warns about tokens that expire within two weeks: the caller's own token, and for an admin the tokens of all users.
 void check_tokens(Api& api, const json& status, Findings& findings) {
     const json own = status.value("token", json::object());
     const auto soon = [](const json& token) {

@@ -1,4 +1,4 @@
-// rtrain logs|events|metrics: what a run said, what happened, what it measured.
+// rtrain logs|events|metrics: print a run's output, its events and its reported values.
 #include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -44,7 +44,7 @@ Result<LogWish> log_wish(const Arguments& arguments) {
     return wish;
 }
 
-// Says why there are no lines: the run has not started, or printed nothing, or nothing that the flags choose.
+// Returns why there are no lines: the run has not started, it printed nothing, or the flags exclude all of its lines.
 std::string no_lines_text(const Arguments& arguments, const json& run) {
     const std::string name = string_of(run, "name");
     const int attempts = run.value("attempts", 0), workers = run.value("workers", 0);
@@ -72,7 +72,7 @@ Result<std::vector<json>> stored_lines(Api& api, const json& run, const LogWish&
     return parsed;
 }
 
-// The lines of the runs that this run's workers have submitted join its own, in the order of their times.
+// Returns the lines of a run and of the runs that its workers submitted, in the order of their times.
 Result<std::vector<json>> lines_of_family(Api& api, const json& run, LogWish& wish) {
     Result<std::vector<json>> lines = stored_lines(api, run, wish);
     if (!lines) return lines;
@@ -173,7 +173,7 @@ Result<int> events(Invocation& call) {
     return follow_events(call, *api, filter, last);
 }
 
-// A report of several ranks becomes a line per rank.
+// Replaces a report of several ranks by one line for each rank.
 void one_line_per_rank(json& items) {
     json lines = json::array();
     for (json& item : items) {

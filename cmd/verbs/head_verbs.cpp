@@ -24,7 +24,7 @@ namespace {
 
 using nlohmann::json;
 
-// Nothing of a file with a problem is taken; all problems are told with their lines.
+// Reads the queues of a file. If the file has problems, it prints all of them with their lines and changes no queue.
 Status take_queues(Invocation& call, const std::string& path, HeadOptions& options) {
     Result<std::string> text = read_text(path);
     if (!text) return text.error();
@@ -49,7 +49,8 @@ Error wrong_autoscale(const std::string& path, std::size_t problems) {
             .next = "configs/autoscale shows every field"};
 }
 
-// The head runs what this file names, so nobody else may be able to change the file or the programs.
+// Reads the autoscaler's settings. The head runs the programs of this file: another user must not be able to change it
+// or them.
 Status take_autoscale(Invocation& call, const std::string& path, HeadOptions& options) {
     if (Status ours = head::only_ours(path); !ours) return ours;
     Result<std::string> text = read_text(path);
@@ -64,7 +65,7 @@ Status take_autoscale(Invocation& call, const std::string& path, HeadOptions& op
     return Done{};
 }
 
-// Tells of a started head: the context is kept, the CA lies beside the data, the join line is complete.
+// Prints the address of a started head, the place of its authority's certificate, and the command that joins a node.
 void announce(Invocation& call, json head) {
     Result<std::string> context = keep_context(call, head);
     if (!context)
@@ -83,7 +84,7 @@ void announce(Invocation& call, json head) {
         text += "to join a node: rtrain token create --role node\n";
     for (const json& warning : head["warnings"]) call.out.talk("warning: " + warning.get<std::string>());
     head["context"] = name;
-    head.erase("admin_token");  // it is in the context; never in a log
+    head.erase("admin_token");  // The token is stored in the context, and must not be in a log.
     call.out.document(head, "address", text);
     call.out.flush();
 }
@@ -110,7 +111,8 @@ Result<int> head_start(Invocation& call) {
         options->alive = [&manager] { manager.feed_watchdog(); };
     }
     const Status served = serve(*options, [&](json head) {
-        if (manager.wanted()) head.erase("join_command");  // what a service prints stays in the machine's log
+        // A service's output stays in the machine's log, which must not hold a token.
+        if (manager.wanted()) head.erase("join_command");
         if (manager.wanted()) head.erase("join_token");
         announce(call, head);
         if (Status known = manager.ready("serves at " + head.value("address", "")); !known)
@@ -157,7 +159,7 @@ Result<int> head_status(Invocation& call) {
                      .next = "rtrain head start --data " + shell_word(data)};
     Result<Api> api = call.arguments.has("data") ? open_head_in(call, data) : Api::open(call);
     if (!api) return api.error();
-    if (running && api->address() != running->facts) running.reset();  // the context in use is of another head
+    if (running && api->address() != running->facts) running.reset();  // The context in use belongs to another head.
     Result<json> status = api->get("/v1/status");
     if (!status) return status.error();
     if (running) {

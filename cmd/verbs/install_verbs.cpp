@@ -1,4 +1,5 @@
-// rtrain head install, rtrain node install: a unit for systemd, from the flags that `head start` and `node join` take.
+// rtrain head install, rtrain node install: write a systemd unit from the flags that `head start` and `node join`
+// accept.
 #include <arpa/inet.h>
 
 #include <algorithm>
@@ -27,7 +28,7 @@ std::string directory_named(const Arguments& arguments, const char* flag) {
     return path;
 }
 
-// Flags that a file of the package's unit has, and the written one does not read.
+// Warns about settings in the defaults file of the package's unit. The written unit does not read that file.
 void tell_of_defaults(Invocation& call, const UnitTarget& target, const std::string& service,
                       const std::vector<std::string>& names) {
     const std::string file = "/etc/default/" + service;
@@ -38,8 +39,8 @@ void tell_of_defaults(Invocation& call, const UnitTarget& target, const std::str
 }
 
 struct Wanted {
-    std::string name, text;  // of the unit
-    std::string then;        // what people may do next
+    std::string name, text;  // the unit's
+    std::string then;        // the commands that the user may run next
 };
 
 Result<int> print(Invocation& call, const UnitTarget& target, const Wanted& unit) {
@@ -69,7 +70,7 @@ std::vector<Flag> without(std::vector<Flag> flags, const std::vector<std::string
     return flags;
 }
 
-// What a unit for this machine, or that image, cannot be written with.
+// Fails if a unit for this machine, or for that image, cannot be written with the given flags.
 Status check_head_flags(const Arguments& arguments, const UnitTarget& target) {
     const bool as = arguments.has("as");
     if (as && target.of_user)
@@ -110,7 +111,7 @@ Status check_address(const Arguments& arguments, const HeadOptions& options, con
                  .next = "choose another, or lower net.ipv4.ip_unprivileged_port_start by sysctl"};
 }
 
-// Fails if the service could not read and start what the unit names, with the account that it runs as.
+// Fails if the service's account cannot read the unit's files or start its program.
 Status check_heads_rights(const Arguments& arguments, const UnitTarget& target) {
     if (Status outside = check_outside_tmp(target.program); !outside) return outside;
     for (const char* flag : {"queues", "autoscale", "data", "storage-root"})
@@ -125,7 +126,7 @@ Status check_heads_rights(const Arguments& arguments, const UnitTarget& target) 
         if (Status reachable = check_reachable(target.root, target.program, S_IXOTH); !reachable) return reachable;
         return queues ? check_reachable(target.root, file, S_IROTH) : Status(Done{});
     }
-    if (target.elsewhere) return Done{};  // the account is one of that machine
+    if (target.elsewhere) return Done{};  // The account exists on that machine alone.
     Result<Account> account = find_account(as);
     if (!account) return account.error();
     if (account->uid == 0)
@@ -135,7 +136,7 @@ Status check_heads_rights(const Arguments& arguments, const UnitTarget& target) 
     return queues ? check_access(*account, file, R_OK, open) : Status(Done{});
 }
 
-// The unit names these directories: systemd starts nothing where one is missing.
+// Creates the directories that the unit names. systemd does not start a service if one of them is missing.
 Status provide_directories(const Arguments& arguments, const UnitTarget& target,
                            const std::vector<std::string>& paths) {
     if (target.of_user || target.elsewhere) return Done{};
@@ -196,7 +197,8 @@ Result<int> head_install(Invocation& call) {
     return put(call, *target, unit, *file);
 }
 
-// Once, here: the unit has no token in it. An agent that runs as this node has joined, and holds its directory.
+// Joins the node now, since the unit holds no token. If an agent of this node runs, it has joined and locks its
+// directory.
 Status join_here(Invocation& call, const NodeOptions& options) {
     if (Status status = make_directory(options.data); !status) return status;
     if (Result<bool> serves = node_serves(options); !serves || *serves) {
@@ -221,7 +223,7 @@ Result<int> node_install(Invocation& call) {
     UnitWish wish{.of_user = target->of_user, .path = python_path(target->root, target->program)};
     wish.command = {target->program, "node", "join", options->head};
     std::vector<std::string_view> left_out{"detach", "token", "token-file"};
-    if (!target->elsewhere) {  // an image's machines have names of their own
+    if (!target->elsewhere) {  // Machines made from an image have their own names.
         wish.command.insert(wish.command.end(), {"--name", options->name, "--data", options->data});
         left_out.insert(left_out.end(), {"name", "data"});
     }
@@ -233,7 +235,7 @@ Result<int> node_install(Invocation& call) {
     if (arguments.has("dry-run")) return print(call, *target, unit);
     Result<UnitFile> file = UnitFile::prepare(target->root, target->directory, unit.name, unit.text);
     if (!file) return file.error();
-    if (!target->elsewhere)  // behind the file: a token serves once
+    if (!target->elsewhere)  // Runs after the file is written, because a token works once.
         if (Status joined = join_here(call, *options); !joined) return joined.error();
     return put(call, *target, unit, *file);
 }

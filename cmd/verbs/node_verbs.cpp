@@ -70,11 +70,11 @@ Result<int> on_node(Invocation& call, const std::string& node, const std::string
 
 struct LeavingNode {
     std::string name, data;
-    std::optional<JoinedNode> joined{};  // the identity in `data`; none: the node's agent is not on this machine
+    std::optional<JoinedNode> joined{};  // the identity in `data`; none if the node's agent is not on this machine
 };
 
-// Returns the node that `node leave` takes out: NODE, else the node whose identity is in --data, else the node of this
-// host's name. Fails if NODE and the identity in the directory differ: the agent of another node would be ended.
+// Returns the node that `node leave` removes: NODE, else the node whose identity is in --data, else the node with this
+// host's name. Fails if NODE and the identity in the directory differ, because another node's agent would be ended.
 Result<LeavingNode> leaving_node(const Arguments& arguments) {
     LeavingNode node{.name = arguments.argument(0), .data = ""};
     if (node.name.empty() && !arguments.has("data")) node.name = default_node_name();
@@ -95,7 +95,7 @@ Result<LeavingNode> leaving_node(const Arguments& arguments) {
     return node;
 }
 
-// Fails if the identity in the node's directory is of another cluster than that of the head which `call` names.
+// Fails if the identity in the node's directory belongs to another cluster than the head that `call` names.
 Status check_cluster(Invocation& call, const LeavingNode& node) {
     if (!node.joined || node.joined->cluster_id.empty()) return Done{};
     Result<Api> api = Api::open(call);
@@ -111,7 +111,7 @@ Status check_cluster(Invocation& call, const LeavingNode& node) {
                  .next = "name the cluster of the node: --context NAME (rtrain context list)"};
 }
 
-// Takes the node out of the cluster, then ends its agent and forgets its identity if they are on this machine.
+// Removes the node from the cluster. If the node is this machine, also ends its agent and removes its identity.
 Result<int> node_leave(Invocation& call) {
     constexpr std::int64_t wait_ms = 20'000;
     const Result<LeavingNode> node = leaving_node(call.arguments);
@@ -138,7 +138,7 @@ Result<int> node_leave(Invocation& call) {
     return 0;
 }
 
-// Ends the agent on this machine, and leaves the node in the cluster and its workers at their training.
+// Ends the agent on this machine. The node stays in the cluster, and its workers continue to train.
 Result<int> node_stop(Invocation& call) {
     constexpr std::int64_t wait_ms = 20'000;
     const Arguments& arguments = call.arguments;
@@ -325,7 +325,7 @@ std::vector<Command> node_commands() {
              .reach = Reach::this_machine}};
 }
 
-// Those that take a node out of use and back.
+// Returns the rows of the verbs that take a node out of use and put it back.
 std::vector<Command> node_use_commands() {
     const char* group = "Nodes";
     const Argument node{.name = "NODE", .value = Value::node};

@@ -1,5 +1,5 @@
-// `rtrain plan`: would it start, where, and if not, why. Against the live cluster, a described one, or a stream of
-// cases.
+// `rtrain plan`: reports whether a job would start, where, and if not, why. The cluster is live, or described by a
+// file, or one of a stream of cases.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -42,8 +42,7 @@ Result<int> plan_cases(Invocation& call, const std::string& path) {
     return 0;
 }
 
-// Returns line and column of the thing itself, or of the nearest one around it that the file has: what is missing lies
-// nowhere.
+// Returns line and column of a field of the file. A missing field has the position of the nearest enclosing field.
 std::pair<int, int> place_of(const std::map<std::string, std::pair<int, int>>& positions, std::string path) {
     for (;;) {
         if (const auto entry = positions.find(path); entry != positions.end()) return entry->second;
@@ -64,7 +63,7 @@ void unknown_fields(const json& map, const std::string& path, const std::vector<
     }
 }
 
-// A file that people write is read strictly; a case of --cases may carry what another program needs of it.
+// Returns the unknown fields of a cluster file. A case of --cases may have additional fields, which its program uses.
 Problems unknown_fields(const json& described) {
     Problems wrong;
     unknown_fields(described, "", {"nodes", "allocations"}, wrong);
@@ -102,7 +101,7 @@ Result<json> plan_on_file(Invocation& call, const spec::Job& job, const std::str
         return Error{.code = ErrorCode::invalid,
                      .message = path + " has " + std::to_string(count) + (count == 1 ? " problem" : " problems"),
                      .next = "docs/cli.md, plan"};
-    const RunSpec spec = spec::run_spec(job);  // elastic: with as many workers as fit
+    const RunSpec spec = spec::run_spec(job);  // An elastic run is planned with as many workers as fit.
     return answer_json(answer_case(nodes, gang_of(spec, workers_planned(nodes.now, spec)), ""));
 }
 
@@ -142,7 +141,8 @@ Result<json> plan_on_head(Invocation& call, const JobFile& file, const std::stri
     return answer;
 }
 
-// A head explains a run that would wait as `explain` does once it waits; a described cluster knows no queue.
+// Returns the answer as text. A head explains a run that would wait, as `explain` does; a described cluster has no
+// queue.
 std::string plan_text(const json& answer) {
     const std::string verdict = answer.value("verdict", "");
     std::string text = verdict + "\n";

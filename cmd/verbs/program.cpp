@@ -30,7 +30,7 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-constexpr std::int64_t nodes_most = 64;  // of a cluster for one command
+constexpr std::int64_t nodes_most = 64;  // nodes of a cluster for one command
 constexpr std::int64_t connect_within_ms = 5'000;
 
 Error usage(const Invocation& call, std::string message) {
@@ -59,16 +59,16 @@ Result<Size> size_of(const Invocation& call) {
     return Size{.nodes = nodes, .workers = nodes == 0 ? workers : nodes * workers};
 }
 
-// The amount of a flag as JSON: a number, or a text that the check of the job reads ("32Gi") or refuses.
+// Returns the amount of a flag as JSON: a number, or a text ("32Gi") that the check of the job reads or refuses.
 json amount(const std::string& text) {
     const json number = parse_json(text);
     return number.is_number() ? number : json(text);
 }
 
-// Where the program is on this machine, and how a worker calls it.
+// The program's place on this machine, and the command with which a worker starts it.
 struct Program {
-    std::string folder;  // holds it: its own, or the current one
-    std::string stem;    // names the run
+    std::string folder;  // the program's folder, or the current one
+    std::string stem;    // The run is named after it.
     std::vector<std::string> words;
 };
 
@@ -107,7 +107,8 @@ Result<Program> program_of(const Invocation& call) {
     return program;
 }
 
-// The job, checked. `in_place`: a directory of this machine that the workers start in; empty: a copy of the code.
+// Returns the checked job. `in_place`: the directory of this machine in which the workers start. If it is empty, the
+// workers get a copy of the code.
 Result<spec::Job> job_of(Invocation& call, const Size& size, const Program& program, const std::string& in_place) {
     json resources = json::object();
     for (const auto& [flag, name] : {std::pair{"cpus", "CPU"}, {"gpus", "GPU"}, {"memory", "memory"}})
@@ -116,7 +117,7 @@ Result<spec::Job> job_of(Invocation& call, const Size& size, const Program& prog
     const bool is_driver = !given.has("workers") && resources.empty();  // one process, which may call fit() itself
     if (is_driver) resources["CPU"] = 0;
     json scaling = {{"workers", size.workers}};
-    if (!in_place.empty()) scaling["wait_for_nodes"] = false;  // no node joins a cluster of this command
+    if (!in_place.empty()) scaling["wait_for_nodes"] = false;  // No node joins a cluster of this command.
     if (resources.contains("GPU")) scaling["use_gpu"] = resources["GPU"] != 0;
     if (!resources.empty()) scaling["resources_per_worker"] = std::move(resources);
     json entrypoint = program.words;
@@ -144,12 +145,13 @@ bool sets_working_dir(const Invocation& call) {
                        [](const std::string& set) { return set.starts_with("working_dir="); });
 }
 
-// Ends the run at a signal: the first asks the workers to stop, the second ends them at once, the third leaves them.
+// Ends the run at a signal. The first signal stops the workers gracefully, the second kills them, the third ends this
+// program without them.
 class Ending {
   public:
     explicit Ending(Result<Api> api) : api_(std::move(api)) {}
 
-    // Sets the run that the signals end. A signal that came before ends it now.
+    // Sets the run that the signals end. A signal that arrived earlier ends the run now.
     void run_is(const std::string& name) {
         std::lock_guard lock(mutex_);
         name_ = name;
@@ -213,7 +215,7 @@ Result<int> follow_to_end(Invocation& call, Api& api, const json& run, const Siz
     return followed_exit(api, ended, true);
 }
 
-// Where the runs of a cluster for one command keep their files. rtrain.init() uses the same directory.
+// Returns the directory in which runs of a cluster for one command store their files. rtrain.init() uses the same one.
 std::string results_folder() {
     const std::string home = environment("HOME");
     return home.empty() ? data_home() + "/results" : home + "/rtrain_results";
@@ -236,7 +238,8 @@ Result<OwnCluster> own_cluster(const Invocation& call, const Size& size) {
                               .storage_root = results_folder()});
 }
 
-// The cluster of the flags, the environment or the context; else one for this command.
+// Starts a cluster for this command, with --local or if no address is set. Returns nothing if the command uses a
+// cluster that runs.
 Result<std::optional<OwnCluster>> cluster_for(Invocation& call, const Size& size) {
     const Result<Settings> settings = Settings::load(call.arguments);
     if (!settings) return settings.error();
@@ -252,7 +255,7 @@ Result<Api> open_api(Invocation& call, const std::optional<OwnCluster>& own) {
     return own ? Api::open(call, own->place(), connect_within_ms) : Api::open(call);
 }
 
-// Sends the code where the workers get a copy of it, and hands the job over.
+// Uploads the code if the workers need a copy of it, and submits the job.
 Result<json> handed_over(Invocation& call, Api& api, const JobFile& file, bool sends_code) {
     Submission submission{.job = file.job, .code_sha256 = "", .restore_from = "", .array = ""};
     const Result<CodeFolder> code = sends_code ? code_folder(call, file) : CodeFolder{};
@@ -273,7 +276,7 @@ Result<int> run_program(Invocation& call) {
     if (!program) return program.error();
     std::error_code failed;
     const bool own_directory = sets_working_dir(call);
-    // The job is checked before a cluster starts for it.
+    // Checks the job before a cluster is started for it.
     if (const Result<spec::Job> checked = job_of(call, *size, *program, ""); !checked) return checked.error();
     const Result<std::optional<OwnCluster>> own = cluster_for(call, *size);
     if (!own) return own.error();

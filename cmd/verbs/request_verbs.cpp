@@ -1,5 +1,5 @@
-// rtrain stop|resize|priority|checkpoints ask: what is asked of a live run. What follows a checkpoint is decided by the
-// head, so it happens whether this program lives or not.
+// rtrain stop|resize|priority|checkpoints ask: requests to a live run. The head decides what follows a checkpoint, so
+// it happens even if this program has ended.
 #include <nlohmann/json.hpp>
 
 #include "cmd/client/api.hpp"
@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-// Waits until `done`, Ctrl-C (130) or the time is over (exit 8).
+// Waits until `done` returns true, Ctrl-C is pressed (exit 130) or the time is over (exit 8).
 template <class Done>
 Result<int> wait_for(Invocation& call, Api& api, json& run, const std::string& what, Done done) {
     const std::int64_t deadline_ms = wall_now_ms() + call.arguments.duration_ms("timeout", 600'000);
@@ -35,7 +35,7 @@ json asked(Invocation& call) {
     return body;
 }
 
-// The name of a job array: every run of it that lives.
+// Stops every live run of the job array with this name.
 Result<int> stop_array(Invocation& call, Api& api, const json& body, const Error& no_such_run) {
     Result<json> members = api.list("/v1/runs?limit=500&name=" + url_part(call.arguments.argument(0)));
     if (!members) return members.error();

@@ -1,4 +1,4 @@
-// rtrain restore: a run goes on, from nothing but its storage path.
+// rtrain restore: continues a run from its storage path alone, on any cluster.
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.hpp"
@@ -14,8 +14,8 @@ namespace {
 
 using nlohmann::json;
 
-// The spec and the code in force: the newest claim's, else what the run began with. It has begun before: it waits for
-// no predecessor, which this cluster may never have seen.
+// The job spec and the code of the newest claimed attempt, else those of the run's first attempt. The spec's `after` is
+// ignored, because this cluster may have no record of those runs.
 struct InForce {
     std::string job_json, code_sha256;
     ArrayMember member;
@@ -31,7 +31,7 @@ InForce in_force(const RunStore& place, const storage::RunHeader& header) {
     return in_force;
 }
 
-// The run's own copy of its code goes to the head, unless the head has it.
+// Uploads the run's stored copy of its code to the head, unless the head has it.
 Status ship_stored_code(Invocation& call, Api& api, const RunStore& place, const std::string& sha256) {
     if (sha256.empty()) return Done{};
     Result<bool> there = api.exists("/v1/blobs/" + sha256);
@@ -47,7 +47,7 @@ Status ship_stored_code(Invocation& call, Api& api, const RunStore& place, const
     return ship_archive(call, api, archive, sha256);
 }
 
-// How the last attempt ended, for who did not see it; what says so may be damaged, and is not needed.
+// Prints how the last attempt ended. Does nothing if the file that says it is damaged.
 void print_last_end(Invocation& call, const RunStore& place) {
     const Result<std::vector<storage::Claim>> claims = storage::read_claims(*place.store, place.run_name);
     if (!claims || claims->empty()) return;
@@ -61,7 +61,8 @@ void print_last_end(Invocation& call, const RunStore& place) {
         call.out.talk(attempt + "has ended; how cannot be read: " + end.error().message);
 }
 
-// The checkpoint it will start from; a name that is not committed is an error, none at all is only said.
+// Prints the checkpoint from which the run will start. Fails if the named one is not committed; no checkpoint is no
+// error.
 Status check_checkpoint(Invocation& call, const RunStore& place) {
     Result<std::vector<storage::CommittedCheckpoint>> all = storage::list_checkpoints(*place.store, place.run_name);
     if (!all) return all.error();
@@ -91,7 +92,7 @@ Result<int> restore(Invocation& call) {
     const InForce newest = in_force(*place, *header);
     Result<spec::Job> job = with_sets(call, newest.job_json, call.arguments.list("set"));
     if (!job) return job.error();
-    job->name = place->run_name;  // the directory is the run: it may have been moved or renamed
+    job->name = place->run_name;  // The directory may have been moved or renamed, so its name is the run's.
     job->storage_path = place->storage_path;
     print_last_end(call, *place);
     if (Status checked = check_checkpoint(call, *place); !checked) return checked.error();

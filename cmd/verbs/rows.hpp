@@ -1,4 +1,5 @@
-// The rows of the table of verbs: one function for each file of this folder, and one for cmd/local/local_cluster.cpp.
+// Declares the rows of the table of verbs: one function for each file of this folder, and one for
+// cmd/local/local_cluster.cpp.
 #pragma once
 
 #include <vector>

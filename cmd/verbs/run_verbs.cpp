@@ -1,4 +1,4 @@
-// rtrain status|runs|runs rm|queue|nodes: what the cluster holds.
+// rtrain status|runs|runs rm|queue|nodes: print the runs, the queue and the nodes of the cluster.
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -28,7 +28,7 @@ std::string parent_of(const json& run) {
     return labels.is_object() ? string_of(labels, "rtrain.parent") : "";
 }
 
-// For people, what a run's workers have submitted stands right below it, indented, oldest first.
+// Moves each run that a run's workers submitted below that run, indented, oldest first. It is for text output alone.
 void put_children_below(json& answer) {
     const json items = answer["items"];
     std::map<std::string, std::vector<const json*>> children;

@@ -1,4 +1,4 @@
-// rtrain node simulate: many nodes that are not there, from one process.
+// rtrain node simulate: registers many simulated nodes from one process.
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>

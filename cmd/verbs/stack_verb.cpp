@@ -1,5 +1,5 @@
-// rtrain stack RUN: where its Python ranks are. The head asks their agents, who signal them; the stacks come as lines
-// of their logs, behind one that holds the marker of this very question.
+// rtrain stack RUN: prints the Python stacks of a run's ranks. The head sends the request to the agents, which signal
+// the ranks. The stacks are lines of the ranks' logs, after a line with this request's marker.
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -14,16 +14,16 @@ namespace {
 using nlohmann::json;
 
 constexpr std::int64_t look_again_ms = 100;
-constexpr std::int64_t quiet_ms = 700;  // no further line: the stacks are whole
+constexpr std::int64_t quiet_ms = 700;  // The stacks are complete if no line was received for this time.
 constexpr std::int64_t clocks_apart_ms = 60'000;
 
 struct Shown {
-    std::vector<json> lines;  // from the marker on, of all ranks
-    std::set<json> answered;  // ranks that have answered
+    std::vector<json> lines;  // all ranks' lines after the marker
+    std::set<json> answered;  // the ranks that have printed a stack
 };
 
-// The marker's line is the agent's. What faulthandler writes begins so for each thread; where no process can answer,
-// the agent says so.
+// Returns true if the line belongs to an answer. The agent writes the marker's line, and a line for a process that
+// cannot print its stack. Python's faulthandler begins each thread with such a line.
 bool is_answer(const std::string& line) {
     return line.find("(most recent call first)") != std::string::npos ||
            line.find("where it is cannot be told") != std::string::npos;
@@ -47,7 +47,7 @@ Result<Shown> answered(Api& api, const std::string& run, const LogWish& wish, co
     return out;
 }
 
-// Waits until every rank has answered and no further line comes, or the time is over.
+// Waits until every rank has answered and no further line is received, or the time is over.
 Result<Shown> waited_for(Api& api, const std::string& run, const LogWish& wish, const json& asked,
                          std::int64_t patience_ms) {
     const std::int64_t give_up_ms = wall_now_ms() + patience_ms;
@@ -108,7 +108,8 @@ Result<int> stack(Invocation& call) {
     if (silent.empty()) return 0;
     const Error late = not_in_time(call, silent);
     if (call.out.for_people()) return late;
-    call.out.talk("error: " + late.message + "\n  next: " + late.next);  // stdout has its one document
+    // The standard output holds one JSON document, so the error is printed elsewhere.
+    call.out.talk("error: " + late.message + "\n  next: " + late.next);
     return exit_code(late.code);
 }
 

@@ -1,4 +1,4 @@
-// The flags of `head start` and `node join`; `head install` and `node install` take them too.
+// Reads the flags of `head start` and `node join`, which `head install` and `node install` accept too.
 #pragma once
 
 #include <vector>
@@ -13,8 +13,8 @@ namespace rtrain::cmd {
 std::vector<Flag> head_start_flags();
 std::vector<Flag> node_join_flags();
 Flag token_file_flag();
-// Returns the head's options as the flags give them; files are read below `root`, which is empty for this machine.
+// Returns the head's options from the flags. Files are read below `root`, which is empty for this machine.
 Result<HeadOptions> head_options(Invocation& call, const std::string& root = "");
-Result<NodeOptions> node_options(const Arguments& arguments);  // of HOST:PORT and the flags
+Result<NodeOptions> node_options(const Arguments& arguments);  // HOST:PORT is an argument
 
 }  // namespace rtrain::cmd

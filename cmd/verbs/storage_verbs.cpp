@@ -1,6 +1,6 @@
-// rtrain storage gc: removes what no run will ever read again. Never of a run that has not ended, never what is
-// committed on the live branch; storage/checkpoint decides what that is, and the head is asked for what storage does
-// not say yet. `list` and `get` show and copy what lies on any storage, for machines that have no mount of it.
+// rtrain storage gc: removes files that no run will read again. It keeps runs that have not ended and checkpoints that
+// are committed on the live branch, as storage/checkpoint defines them. The head supplies states that are not in
+// storage yet. `list` and `get` print and copy files of any storage, for machines without a mount of it.
 #include <fnmatch.h>
 
 #include <atomic>
@@ -35,17 +35,17 @@ struct Found {
 
 struct StoragePlace {
     std::shared_ptr<storage::Store> store;
-    std::string root, run;  // run empty: all of them
+    std::string root, run;  // `run` is empty for all runs.
 };
 
-// Returns a place on the head: cluster://, or cluster://NAME.
+// Returns the place of cluster:// or cluster://NAME, which is on the head.
 Result<StoragePlace> on_head(Invocation& call, const std::string& text) {
     Result<RunStore> opened = open_run_store(call, text);
     if (!opened) return opened.error();
     return StoragePlace{.store = std::move(opened->store), .root = "cluster:/", .run = opened->run_name};
 }
 
-// A storage path, or one run's directory below it.
+// Returns the place of a storage path, or of one run's directory below it.
 Result<StoragePlace> on_disk(fs::path path) {
     if (!path.has_filename()) path = path.parent_path();
     std::error_code failed;
@@ -63,7 +63,7 @@ Result<StoragePlace> on_disk(fs::path path) {
         .store = std::move(*store), .root = root, .run = one_run ? path.filename().string() : std::string()};
 }
 
-// Returns a place in a bucket: a storage path, or one run's directory.
+// Returns the place of a storage path in a bucket, or of one run's directory.
 Result<StoragePlace> in_bucket(std::string root) {
     while (root.ends_with('/')) root.pop_back();
     Result<std::unique_ptr<storage::Store>> store = storage::open_store(root);
@@ -87,12 +87,12 @@ Result<StoragePlace> place_of(Invocation& call, const std::string& text) {
 struct Live {
     bool asked = false;
     std::string head;                          // its address
-    std::map<std::string, std::string> names;  // and what is told of the run that has it
+    std::map<std::string, std::string> names;  // the state of each run, by its name
 };
 
-// A run that was resumed or restored claims its attempt when it is prepared: until then an old result.json is all that
-// storage says, and the head alone knows that a checkpoint of a dead branch is wanted. By name, not by path: one
-// storage has another path on each machine, and below cluster:// yet another.
+// Returns the live runs of the head. A resumed or restored run claims its attempt when it is prepared. Until then
+// storage has the old result.json alone, and only the head's record shows that a checkpoint of a dead branch is needed.
+// Runs are compared by name, because the path of a storage differs between machines.
 Result<Live> fetch_live_runs(Invocation& call) {
     Result<Api> api = Api::open(call);
     Result<json> answer = api ? api->list("/v1/runs?limit=500") : Result<json>(api.error());
@@ -146,7 +146,7 @@ Result<Found> look(Invocation& call, const StoragePlace& place, const Live& live
     return garbage;
 }
 
-// Between the look and the answer to the question a run may have been resumed.
+// Fetches the live runs again, because a run may have been resumed before the user confirmed.
 Status look_again(Invocation& call, const Live& before, Found& garbage) {
     if (!before.asked || garbage.count == 0) return Done{};
     Result<Live> now = fetch_live_runs(call);
@@ -214,7 +214,7 @@ struct Copy {
     std::int64_t bytes = 0;
 };
 
-// A bucket answers each request late and many at once; a disk is quick.
+// Copies files: many at once for a bucket, whose requests are slow, and one after the other for a disk.
 Status copy_all(storage::Store& store, const std::vector<Copy>& copies, bool bucket) {
     std::atomic<std::size_t> next = 0;
     std::mutex failed_mutex;
@@ -237,7 +237,7 @@ Status copy_all(storage::Store& store, const std::vector<Copy>& copies, bool buc
     return Done{};
 }
 
-// One file, or all of a directory, or those of it whose path is like `--only`.
+// Copies one file, all files of a directory, or its files whose path matches `--only`.
 Result<int> get(Invocation& call) {
     const std::string from = call.arguments.argument(0), to = absolute(call.arguments.argument(1));
     Result<StoredPath> place = open_stored_path(call, from);

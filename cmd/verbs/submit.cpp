@@ -1,4 +1,4 @@
-// rtrain submit: a job spec becomes a run.
+// rtrain submit: creates a run from a job spec.
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -18,8 +18,8 @@ namespace {
 
 using nlohmann::json;
 
-// `submit train.py ...`: the program is a driver. It runs on a node, takes no CPU from the gangs that it submits, and
-// is stopped together with them.
+// Returns the job of `submit train.py ...`: the program is a driver, which runs on a node. It takes no CPU from the
+// gangs that it submits, and is stopped together with them.
 Result<JobFile> driver_job(Invocation& call) {
     std::error_code failed;
     const std::filesystem::path program = std::filesystem::absolute(call.arguments.argument(0), failed);
@@ -53,8 +53,8 @@ Result<JobFile> driver_job(Invocation& call) {
                    .folder_named = named};
 }
 
-// --resume of an array's run: its directory, if this machine sees it, says which one it is. (The head knows it of runs
-// that it has a record of.)
+// Returns the array index of the run that --resume names, as its directory stores it. Returns nothing if this machine
+// does not see the directory; the head has it for its own runs.
 ArrayMember member_so_far(Invocation& call, const spec::Job& job) {
     const std::string& above = job.storage_path;
     const bool on_head = above.empty() || above.starts_with("cluster://");
@@ -65,7 +65,7 @@ ArrayMember member_so_far(Invocation& call, const spec::Job& job) {
     return claim ? ArrayMember{.array = claim->array, .index = claim->array_index} : ArrayMember{};
 }
 
-// What would become of it; none: nobody answers, so nobody knows. What the head would refuse is refused.
+// Returns the head's plan for the job. Returns nothing if no head answers. Fails if the head would refuse the job.
 Result<std::optional<json>> asked_plan(Invocation& call, const Submission& submission) {
     Result<Api> api = Api::open(call);
     json body = {{"job", parse_json(spec::to_json(submission.job))},
@@ -81,7 +81,7 @@ Result<std::optional<json>> asked_plan(Invocation& call, const Submission& submi
     return std::optional<json>();
 }
 
-// What would be sent, and where it would start; nothing is sent but the question.
+// Prints what would be sent and where the run would start. It sends the request for the plan alone.
 Result<int> dry_run(Invocation& call, const JobFile& file, const Submission& submission, const CodeFolder& code) {
     json value = {{"dry_run", true}, {"name", file.job.name}, {"job", parse_json(spec::to_json(file.job))},
                   {"code", nullptr}, {"verdict", nullptr},    {"plan", nullptr}};
@@ -107,7 +107,7 @@ Result<int> dry_run(Invocation& call, const JobFile& file, const Submission& sub
     return 0;
 }
 
-// Flags that exclude each other.
+// Fails if two of the flags exclude each other.
 Status check_flags(const Invocation& call) {
     const auto refused = [&](const std::string& message) {
         return Error{.code = ErrorCode::usage, .message = message, .next = usage_line(call.command)};

@@ -1,4 +1,4 @@
-// rtrain token create|list|revoke; rtrain access quota: what the head keeps for a user, and how much it may.
+// rtrain token create|list|revoke; rtrain access quota: what the head stores for a user, and the user's limits.
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -21,7 +21,7 @@ std::string nodes_text(std::int64_t uses) {
     return uses == 1 ? ", for one node" : ", for " + std::to_string(uses) + " nodes";
 }
 
-// 0: never; none: the head's default.
+// Returns the lifetime of the token; 0: unlimited, none: the head's default.
 Result<std::optional<std::int64_t>> lasting_ms(const Arguments& arguments) {
     if (!arguments.has("expires")) return std::optional<std::int64_t>();
     const std::string text = arguments.text("expires");
@@ -33,7 +33,7 @@ Result<std::optional<std::int64_t>> lasting_ms(const Arguments& arguments) {
                  .next = "for example --expires 90d, --expires 8h or --expires never"};
 }
 
-// Makes an admin token on the head's machine. It needs no token, and the head need not run.
+// Creates an admin token on the head's machine. It needs no token, and the head need not run.
 Result<int> token_create_here(Invocation& call, const std::optional<std::int64_t>& lasts) {
     constexpr std::int64_t person_token_ms = 90LL * 86'400'000, pause_ms = 100;
     constexpr int looks = 50;
@@ -65,9 +65,9 @@ Result<int> token_create_here(Invocation& call, const std::optional<std::int64_t
     return 0;
 }
 
-// The command that uses a new token, on any machine that reaches the head. Prometheus reads it from a file
-// (`credentials_file`), as configs/prometheus shows. A token for several nodes is worth more to whoever reads it, so it
-// goes by standard input and never into arguments.
+// Returns the command that uses a new token, for any machine that reaches the head. Prometheus reads the token from a
+// file (`credentials_file`), as configs/prometheus shows. The command for a token of several nodes reads it from
+// standard input, because other users can read a process's arguments.
 std::string use_of(const std::string& role, const Api& api, const std::string& token, std::int64_t uses) {
     const std::string join = "rtrain node join " + api.address();
     if (role == "node" && uses > 1) return "printf %s " + token + " | " + join + " --token-file -";
@@ -160,7 +160,7 @@ std::string in_column(std::string text, std::size_t width) {
     return text;
 }
 
-// A line for each kind, then the sum and the limit.
+// Returns a table with one line for each kind, then the sum and the limit.
 std::string table(const json& quota) {
     constexpr std::size_t width = 14;
     const auto line = [](const std::string& name, const json& of) {
@@ -174,7 +174,7 @@ std::string table(const json& quota) {
     for (const auto& [kind, of] : quota["kinds"].items()) out += line(kind, of);
     out += line("all", quota["used"]);
     out += line(quota.value("own_limit", false) ? "own limit" : "limit", quota["limit"]);
-    if (!quota.contains("streams_limit")) return out;  // a head of an earlier version
+    if (!quota.contains("streams_limit")) return out;  // The head has an earlier version.
     return out + "streams open: " + std::to_string(quota.value("streams", 0)) + " of " +
            std::to_string(quota.value("streams_limit", 0)) + "\n";
 }
