@@ -6,7 +6,6 @@ import pytest
 
 NAMES = {
     "tensorflow": (["TensorflowTrainer", "TensorflowConfig", "prepare_dataset_shard"], "TF_CONFIG"),
-    "jax": (["JaxTrainer", "JaxConfig"], "jax.distributed.initialize"),
     "horovod": (["HorovodTrainer", "HorovodConfig"], "TorchTrainer"),
 }
 
