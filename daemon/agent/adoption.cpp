@@ -15,7 +15,7 @@
 namespace rtrain::agent {
 namespace {
 
-// Its workers may be running, or have ended meanwhile.
+// Takes over one attempt. Its workers may run or may have ended during the restart.
 void adopt(const Adopters& to, const SavedAttempt& saved) {
     const AttemptKey key = key_of(saved.prepare.attempt);
     auto result = make_context(to.node.facts(), saved.prepare, Probing::no);
@@ -65,7 +65,7 @@ void adopt_kept_attempts(const Adopters& adopters) {
     const NodeFiles& files = adopters.node.files;
     std::error_code failed;
     for (const auto& folder : std::filesystem::directory_iterator(files.attempts(), failed))
-        ::rmdir(folder.path().c_str());  // only an empty one goes: its removal was cut short
+        ::rmdir(folder.path().c_str());  // removes empty folders alone, whose removal was interrupted
     std::vector<std::string> damaged;
     for (const SavedAttempt& saved : kept_attempts(files, live_attempt_file, damaged)) adopt(adopters, saved);
     std::set<std::string> in_use;

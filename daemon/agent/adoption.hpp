@@ -1,4 +1,4 @@
-// The attempts that an agent before this one has left on this node.
+// Adopts the attempts that this node's agent had before its restart.
 #pragma once
 
 #include "daemon/agent/delivery/log_shipper.hpp"
@@ -20,8 +20,8 @@ struct Adopters {
     LogShipper& logs;
 };
 
-// Takes over the attempts on disk; called at the start, before the first connection. Attempts whose files cannot be
-// read are left alone, and logged.
+// Takes over the attempts on disk. The agent calls it once, before its first connection. Attempts with unreadable files
+// are logged and skipped.
 void adopt_kept_attempts(const Adopters& adopters);
 
 }  // namespace rtrain::agent

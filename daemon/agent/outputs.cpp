@@ -1,4 +1,4 @@
-// Which part performs which output of the machine. The outputs of a step come in their order.
+// Assigns each output of the machine to the part that performs it. The outputs of a step are performed in their order.
 #include "daemon/agent/base/log.hpp"
 #include "daemon/agent/parts.hpp"
 
@@ -69,7 +69,8 @@ void Agent::perform(Output output) {
     std::visit(table, output);
 }
 
-// The attempt is over: its workers and peers are not let in again, the next agent does not adopt it, its files go.
+// Closes an attempt that has ended: refuses its workers and peers, excludes it from adoption by the next agent, and
+// removes its files.
 void Agent::close(const CloseAttempt& out) {
     messages_.dismiss(out.attempt);
     peers_.close(out.attempt);
@@ -77,7 +78,7 @@ void Agent::close(const CloseAttempt& out) {
     ends_.close(out);
 }
 
-// The node is drained, or its time is over: nobody comes to adopt what would be left here.
+// Ends the agent and its workers, because the node is drained or its time is over. No later agent adopts workers here.
 void Agent::end(const EndAgent& out) {
     log_info("node " + node_.name() + " was drained: " + out.why);
     end_workers_ = true;

@@ -12,7 +12,8 @@
 namespace rtrain::agent {
 namespace {
 
-constexpr std::chrono::seconds last_requests(5);   // to object stores, of an agent that stops
+// the time that object stores have for requests of an agent that stops
+constexpr std::chrono::seconds last_requests(5);
 constexpr std::int64_t wait_for_head_ms = 10'000;  // before announce(false)
 
 }  // namespace
@@ -57,7 +58,7 @@ void Agent::connect() {
     logs_.on_complete = [this](AttemptKey key) { pending_.let_go(key); };
 }
 
-// What an order means beside its input: the machine gets each of them.
+// Performs the effects of an order that do not go through the machine, then passes the order to the machine.
 void Agent::on_order(protocol::FromHead message) {
     if (std::holds_alternative<protocol::Welcome>(message)) announce(true);
     if (std::holds_alternative<protocol::Refuse>(message)) announce(false);
@@ -84,8 +85,8 @@ Status Agent::open() {
     return Done{};
 }
 
-// SIGTERM hands the workers over to the next agent; where it drains, the head moves them first. A second one waits for
-// nothing.
+// Handles SIGTERM. The workers stay for the next agent, unless the node drains at SIGTERM: then the head moves them
+// first. A second SIGTERM ends the drain at once.
 void Agent::on_end_signal() {
     const std::int64_t grace_ms = node_.options.drain_on_sigterm_ms;
     if (grace_ms <= 0) return loop_.net().stop();
@@ -99,7 +100,7 @@ void Agent::remove_short_places() {
     const std::filesystem::path socket = node_.socket_path;
     std::error_code gone;
     std::filesystem::remove(socket, gone);
-    std::filesystem::remove(socket.parent_path(), gone);  // when it is empty
+    std::filesystem::remove(socket.parent_path(), gone);  // fails if the directory is not empty
     remove_short_directory(node_.options.data_dir);
 }
 
@@ -119,12 +120,13 @@ Status Agent::serve(const std::function<Status()>& serves, const std::function<v
     net.post([this] { head_.connect(); });
     net.post([this] { renewal_.renew(); });
     net.post([this] { cloud_.begin(); });
-    net.post([this] { memory_.begin(); });  // of adopted attempts
+    net.post([this] { memory_.begin(); });  // for the adopted attempts
     net.post([this] { preparations_.remove_unused(); });
     net.post([this] { preparations_.bound_caches(); });
     net.post([this] { preparations_.bound_setups(); });
     net.run();
-    storage::end_s3_requests_at(std::chrono::steady_clock::now() + last_requests);  // whatever their server does
+    // even if their server does not answer
+    storage::end_s3_requests_at(std::chrono::steady_clock::now() + last_requests);
     const bool has_workers = !end_workers_ && !attempts_.all().empty();
     if (end_workers_) {
         workers_.end_all();

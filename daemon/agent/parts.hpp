@@ -1,5 +1,5 @@
-// The parts of the agent, and how they are joined: who is given what, what each does at a step of the loop, and which
-// part performs which output (outputs.cpp).
+// The parts of the agent and their connections: which parts each part uses, what it does at each step of the loop, and
+// which part performs which output (outputs.cpp).
 #pragma once
 
 #include <functional>
@@ -22,21 +22,21 @@ namespace rtrain::agent {
 class Agent {
   public:
     Agent(DirectoryLock lock, ThisNode node, Outbox outbox);
-    Status open();  // listens, and adopts what an agent before this one has left
-    // Until SIGTERM or SIGINT. The functions are those of run_agent().
+    Status open();  // listens, and adopts the attempts of the agent before the restart
+    // Runs until SIGTERM or SIGINT. The functions are those of run_agent().
     Status serve(const std::function<Status()>& serves, const std::function<void(bool)>& registered);
 
   private:
-    void connect();                       // what the parts do at each step of the loop
+    void connect();                       // sets what each part does at each step of the loop
     void perform(Output output);          // outputs.cpp
     void close(const CloseAttempt& out);  // outputs.cpp
     void end(const EndAgent& out);        // outputs.cpp
     void on_order(protocol::FromHead message);
     void on_end_signal();
-    void announce(bool registered);  // only the first call has an effect
+    void announce(bool registered);  // Only the first call has an effect.
     void remove_short_places();
 
-    // The members stand in the order in which they are made; they end in the opposite one.
+    // The members are constructed in this order, and destroyed in the opposite one.
     DirectoryLock lock_;
     ThisNode node_;
     AgentLoop loop_;
@@ -52,7 +52,7 @@ class Agent {
     WorkerMessages messages_;
     ScratchSizes scratch_;
     MemoryWatch memory_;
-    LogShipper logs_;  // of workers, to the head
+    LogShipper logs_;  // workers' logs, sent to the head
     WorkerStarts workers_;
     // ---- to storage
     SavedAttempts saved_;
@@ -63,9 +63,9 @@ class Agent {
     RunFiles run_files_;
     Preparations preparations_;
 
-    std::function<void(bool)> registered_;  // null once it was called
-    bool end_workers_ = false;              // with this agent
-    bool drains_ = false;                   // SIGTERM has come once
+    std::function<void(bool)> registered_;  // null after its call
+    bool end_workers_ = false;              // at the end of this agent
+    bool drains_ = false;                   // A SIGTERM was received.
 };
 
 }  // namespace rtrain::agent

@@ -1,4 +1,5 @@
-// See templates.hpp. Each user has one template made at a time: its imports take a processor from the workers.
+// See templates.hpp. Each user has at most one template in preparation, because its imports take a processor from the
+// workers.
 #include "daemon/agent/machine/templates.hpp"
 
 #include <algorithm>
@@ -12,7 +13,7 @@ namespace rtrain::agent {
 namespace {
 
 constexpr std::int64_t look_again_ms = 1'000;
-constexpr std::size_t kept_max = 64;  // with those that are wanted or unfit
+constexpr std::size_t kept_max = 64;  // environments, with the templates that are wanted or unfit
 constexpr std::string_view standby_mark = "+standby";
 
 using Entry = std::map<std::string, Template>::iterator;
@@ -43,7 +44,8 @@ std::size_t count_of_user(const Templates& templates, const std::string& user) {
     }));
 }
 
-// True if the user's templates have half of the places or half of the memory: then a new one takes its room from these.
+// Returns true if the user's templates have half of the places or half of the memory. A new one then replaces one of
+// these.
 bool has_half(const Templates& templates, const std::string& user) {
     std::int64_t bytes = 0;
     for (const auto& [key, warm_template] : templates.all)
@@ -52,8 +54,7 @@ bool has_half(const Templates& templates, const std::string& user) {
            2 * bytes >= templates.policy.memory_max;
 }
 
-// The ready one that is needed the least, but not `spared`: a standby, or else the one whose last use is the longest
-// ago.
+// Returns the ready template to end first, except `spared`: a standby, or else the template with the earliest last use.
 Entry least_needed(Templates& templates, const std::string& spared) {
     const std::string& user = templates.all.at(spared).user;
     const bool own = has_half(templates, user);
@@ -77,15 +78,15 @@ void want(Step& step, Template& warm_template, std::int64_t in_ms) {
     warm_template.due = step.now + Duration{in_ms};
 }
 
-// A standby is tried again as long as attempts of its environment are here; a template, when it is used after that
-// time.
+// Marks a template that cannot be made now. A standby is tried again later while its environment has attempts here. A
+// template is tried again at its first use after that time.
 void call_unfit(Step& step, const std::string& key, Template& warm_template) {
     want(step, warm_template, step.state.templates.policy.unfit_ms);
     if (!is_standby(key)) warm_template.phase = TemplatePhase::unfit;
 }
 
-// One failure may be chance, and the next use tries again. Each one more costs the imports of a template, and its
-// worker the wait for it: from the second one on the environment has plain starts for a while.
+// Records a failure. After the first one, the next use tries again, because it may be chance. From the second one on,
+// the environment has plain starts for a while: each failure costs a template's imports and a worker's wait.
 void note_failure(Step& step, Template& warm_template, const std::string& failure) {
     const WarmPolicy& policy = step.state.templates.policy;
     warm_template.failure = failure;
@@ -106,7 +107,7 @@ void note_failure_of_standby(Step& step, Template& warm_template, const std::str
     want(step, warm_template, std::max(warm_template.pause_ms, step.state.templates.policy.standby_delay_ms));
 }
 
-// A standby may be made again after that time.
+// Ends a template. A standby stays wanted, and may be made again after `standby_again_ms`.
 void end_for_now(Step& step, Entry entry, std::int64_t standby_again_ms) {
     if (!is_standby(entry->first)) return end(step, entry);
     step.out.push_back(EndTemplate{entry->first});
@@ -118,7 +119,7 @@ bool has_room(const Templates& templates, std::int64_t bytes) {
     return count_in_memory(templates) < policy.templates_max && all_bytes(templates) + bytes <= policy.memory_max;
 }
 
-// Ends templates until one more of `bytes` fits, but none for a standby; false: it does not.
+// Ends templates until one more of `bytes` fits; a standby ends no template. Returns false if it does not fit.
 bool make_room(Step& step, const std::string& key, std::int64_t bytes) {
     Templates& templates = step.state.templates;
     if (bytes > templates.policy.memory_max) return false;
@@ -130,7 +131,7 @@ bool make_room(Step& step, const std::string& key, std::int64_t bytes) {
     return true;
 }
 
-// True if no attempt waits for the import: those that asked for it have ended or are stopped.
+// Returns true if no attempt waits for the import, since all of its attempts have ended or are stopped.
 bool is_orphan(const AgentState& state, const Template& warm_template) {
     return warm_template.phase == TemplatePhase::starting && !warm_template.ahead &&
            std::none_of(warm_template.attempts.begin(), warm_template.attempts.end(), [&](AttemptKey key) {
@@ -147,7 +148,7 @@ void forget_ended(Step& step, Template& warm_template) {
     std::erase_if(warm_template.attempts, [&](AttemptKey key) { return !step.state.attempts.contains(key); });
 }
 
-// Workers of the template run: its standby is wanted, after a pause that begins with the first of the attempts here.
+// Makes the standby of a template wanted while workers of the template run. The delay begins with the first attempt.
 void want_standby(Step& step, const std::string& key, const std::set<AttemptKey>& attempts) {
     const auto [entry, is_new] = step.state.templates.all.try_emplace(standby_of(key));
     Template& standby = entry->second;
@@ -159,15 +160,15 @@ void want_standby(Step& step, const std::string& key, const std::set<AttemptKey>
     if (is_new || begins) want(step, standby, step.state.templates.policy.standby_delay_ms);
 }
 
-// A standby is as large as the template beside it.
+// Returns the expected memory of a template. A standby takes as much as the template of its environment.
 std::int64_t bytes_to_expect(const Templates& templates, const std::string& key) {
     const auto first = templates.all.find(environment_of(key));
     const bool is_known = is_standby(key) && first != templates.all.end() && first->second.bytes > 0;
     return is_known ? first->second.bytes : templates.policy.memory_guess;
 }
 
-// Returns whether the user may have one more import. The oldest import of the others ends if all places are taken and
-// it has had its share of time: users whose imports hang keep nobody else's from beginning.
+// Returns true if the user may begin an import. If all places are taken, the oldest import ends once it has had its
+// share of time. So the hanging imports of some users do not block the others.
 bool takes_place(Step& step, const std::string& user) {
     Templates& templates = step.state.templates;
     std::size_t imports = 0;
@@ -187,8 +188,9 @@ bool takes_place(Step& step, const std::string& user) {
     return true;
 }
 
-// Returns whether the user may have one more template. A standby of the user makes place for a template, or else the
-// one that was unused the longest and serves no attempt that is here. Nothing makes place for a standby.
+// Returns true if the user may have one more template. If the user is at the limit, a standby of the user ends for a
+// new template, or else the one that was unused the longest and has no attempt here. A new standby ends no other
+// template.
 bool makes_place_of_user(Step& step, const std::string& key) {
     Templates& templates = step.state.templates;
     const std::string& user = templates.all.at(key).user;
@@ -225,7 +227,8 @@ void begin(Step& step, const std::string& key) {
     step.out.push_back(StartTemplate{key});
 }
 
-// A template whose attempt is still here stays for as long again: a worker of the attempt may fail.
+// Ends a template that was not used for a while. It stays for as long again while an attempt that used it is here,
+// because a worker of that attempt may fail and start again.
 void end_unused(Step& step, Entry entry) {
     Template& warm_template = entry->second;
     forget_ended(step, warm_template);
@@ -240,7 +243,7 @@ Time wake_of(const AgentState& state, const std::string& key, const Template& wa
     return warm_template.used_at + Duration{is_standby(key) ? policy.standby_idle_ms : policy.idle_ms};
 }
 
-// Forgets the oldest environments of the user who has the most, so that no user makes the agent forget those of others.
+// Forgets the oldest environments of the user who has the most, so that no user displaces the environments of others.
 void forget_some(Templates& templates) {
     while (templates.all.size() > kept_max) {
         std::map<std::string, std::size_t> count;
@@ -332,7 +335,7 @@ void on(Step& step, const TemplateReady& input) {
     warm_template.bytes = input.bytes;
 }
 
-// A template that was ready, and ended, is made again with its next use: its files may have changed.
+// Removes a ready template that has ended by itself. Its next use makes it again, because its files may have changed.
 void on(Step& step, const TemplateEnded& input) {
     Templates& templates = step.state.templates;
     const Entry entry = templates.all.find(input.key);
@@ -371,7 +374,7 @@ void templates_time(Step& step) {
     std::stable_partition(due.begin(), due.end(), [](const std::string& key) { return !is_standby(key); });
     for (const std::string& key : due) {
         const Entry entry = templates.all.find(key);
-        if (entry == templates.all.end()) continue;  // it made room
+        if (entry == templates.all.end()) continue;  // The call for an earlier template may have ended this one.
         switch (entry->second.phase) {
             case TemplatePhase::wanted:
                 begin(step, key);
