@@ -1,8 +1,9 @@
-"""Datasets for a training loop: read from files, changed by functions, each rank its share, resumable in mid-epoch.
+"""Datasets for a training loop. A dataset is read from files and changed by functions. Each rank reads its share, and an
+interrupted epoch can be resumed.
 
-`rtrain.data.read_parquet(...)` gives a `Dataset`: a plan, which reads nothing until rows are asked for and travels to the
-workers as it is. In a run `datasets={"train": ds}` and `rtrain.train.get_dataset_shard("train")` give a `DataIterator` of
-this rank's rows. docs/data.md has the rules; README.md beside the package how it is made.
+`rtrain.data.read_parquet(...)` returns a `Dataset`. It is a plan: it reads nothing until rows are requested, and workers
+receive the plan itself. In a run, pass `datasets={"train": ds}` to the trainer. `rtrain.train.get_dataset_shard("train")` then
+returns a `DataIterator` of this rank's rows. docs/data.md has the rules.
 
 Needs pyarrow 14 or newer, and NumPy: the extra `data`.
 """
@@ -45,12 +46,12 @@ from rtrain.data._read import (
     read_text,
 )
 
-# Pickles of version 0.1.0 look for these names in the modules that had them then.
+# Pickles of version 0.1.0 refer to these names by their modules at that time.
 vars(_iterator).update(DataIterator=DataIterator)
 vars(_grouped).update(GroupedData=GroupedData)
 vars(_dataset).update(_Dropped=_operations._Dropped, _Selected=_operations._Selected, _Renamed=_operations._Renamed)
 
-MaterializedDataset = Dataset  # what `materialize` gives is one whose source lies in memory
+MaterializedDataset = Dataset  # The name of Ray Data for the result of `materialize`, a dataset whose source is in memory.
 
 __all__ = [
     "ActorPoolStrategy",

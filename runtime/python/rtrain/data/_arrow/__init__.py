@@ -1,1 +1,1 @@
-"""What rtrain.data knows of Arrow's arrays and readers: how many bytes they take, and which values they would change."""
+"""Reads files by Arrow without changed values, and computes how many bytes Arrow's arrays take."""

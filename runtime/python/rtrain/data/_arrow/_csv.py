@@ -1,7 +1,8 @@
-"""CSV files through Arrow's reader, without values that change.
+"""Reads CSV files with Arrow's reader, and prevents that it changes values.
 
-Arrow takes the type of a column from the first MiB of a file. It reads 007 as 7, an integer of 20 digits as the nearest float and
-text that is no UTF-8 as bytes. Here a column of numbers with such a value in its first MiB is text, and a later one is an error.
+Arrow takes the type of a column from the first MiB of a file. It reads 007 as 7, an integer of 20 digits as the nearest float,
+and text that is not UTF-8 as bytes. If the first MiB of a column of numbers has such a value, this module reads the column as
+text. A later such value is an error.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from rtrain.data._arrow import _numbers
 Open = Callable[[], Any]  # opens the file's stream
 
 _BLOCK = 1 << 20
-_LARGEST_BLOCK = 1 << 28  # a row that is longer is taken for a quote that is not closed
+_LARGEST_BLOCK = 1 << 28  # bytes; a longer row means that a quote is not closed
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _ZERO_FIRST = r"^\s*[-+]?0[0-9xX]"
 _LONG_INTEGER = r"^\s*[-+]?[0-9]{16,}\s*$"
@@ -53,7 +54,7 @@ def is_divisible(given: dict[str, Any]) -> bool:
 
 
 def marks(given: dict[str, Any], separator: str) -> tuple[str, str]:
-    """Returns the character of quotes, empty if values have none, and the character between values."""
+    """Returns the quote character, empty if values are not quoted, and the delimiter."""
     parse = given.get("parse_options") or csv.ParseOptions(delimiter=separator)
     return parse.quote_char or "", parse.delimiter
 
@@ -78,11 +79,11 @@ def batches_of_range(
 
 
 class _QuoteSeenError(Exception):
-    """The file is read anew from its beginning, with newlines between quotes."""
+    """A quote was seen. The file is read again from its beginning, with newlines allowed between quotes."""
 
 
 class _Watched(io.RawIOBase):
-    """A stream that looks for values with a zero in front, and counts quotes, while Arrow reads it."""
+    """A stream that searches for values with a leading zero, and counts quotes, while Arrow reads it."""
 
     def __init__(self, stream: Any, delimiter: str, *, zeros: bool) -> None:
         self.zeros, self.quotes = zeros, 0
@@ -96,7 +97,7 @@ class _Watched(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         content: bytes = self.stream.read(size - len(self._held) if size >= 0 else None)
         content = self._held + content if self._held else content
-        # Arrow takes a newline away that comes first in a read after a carriage return, also between quotes.
+        # Arrow drops a newline at the beginning of a read if the last read ended with a carriage return, also between quotes.
         self._held = b"\r" if len(content) > 1 and content.endswith(b"\r") else b""
         content = content[:-1] if self._held else content
         self.quotes += content.count(b'"')
@@ -119,8 +120,8 @@ class _File:
         self.convert = copy.copy(given.get("convert_options")) or csv.ConvertOptions()
         self.open_stream = open_stream
         self.set_by_user = set(self.convert.column_types)
-        self.types: dict[str, Any] = {}  # those that the first block gave
-        self.main: _Watched | None = None  # what the rows are read from
+        self.types: dict[str, Any] = {}  # the types of the first block
+        self.main: _Watched | None = None  # the stream of the rows
         self.hides_zeros = not _is_plain(self.read) or _numbers.hides_zeros(self.parse.delimiter)
 
     def take_columns(self, head: _File, *, has_header: bool) -> None:
@@ -148,7 +149,7 @@ class _File:
                 if self._needs_newlines():
                     self.parse.newlines_in_values = True
                 elif "straddling object" in str(error) and self.read.block_size < _LARGEST_BLOCK:
-                    self.read.block_size *= 4  # a row is longer than a block
+                    self.read.block_size *= 4  # A row is longer than a block.
                 else:
                     raise
 
@@ -183,8 +184,9 @@ class _File:
             self._closed(last.slice(last.num_rows - 1).to_pylist()[0], row)
 
     def _needs_newlines(self) -> bool:
-        """Returns True if a block that was read may have ended between quotes. Arrow looks for that where it is told to, which takes
-        time, so it is told when the first quote is seen. Blocks before that one end where they would have ended."""
+        """Returns True if a block that was read may have ended between quotes. Arrow finds such places with an option that
+        takes time, so the option is set when the first quote is seen. Earlier blocks end at the same places with and without
+        it."""
         has_quotes = self.main is not None and self.main.quotes > 0
         return has_quotes and bool(self.parse.quote_char) and not self.parse.newlines_in_values
 
@@ -195,7 +197,8 @@ class _File:
             yield batch
 
     def _keeps_empty_lines(self, names: list[str]) -> bool:
-        """Returns True if the file must be opened anew: an empty line of a file with one column is a row, which Arrow leaves out."""
+        """Returns True if the file must be opened again: an empty line of a file with one column is a row, but Arrow leaves it
+        out."""
         if len(names) != 1 or self.has_own_options or not self.parse.ignore_empty_lines:
             return False
         columns = self.convert.include_columns
@@ -217,12 +220,12 @@ class _File:
         if only is not None:
             convert.include_columns = only
         read.use_threads = read.use_threads and threads
-        # Arrow reads ahead in a thread of its own, which outlives a generator of which the first rows only are wanted. The stream is
-        # closed when that thread lets go of it: closed here, the thread would read from the file that gets the same descriptor next.
+        # Arrow reads ahead in its own thread, which may outlive this generator. Arrow closes the stream when that thread ends. If
+        # the stream were closed here, the thread could read from another file that reuses the descriptor.
         return csv.open_csv(pa.PythonFile(source, "r"), read_options=read, parse_options=self.parse, convert_options=convert)
 
     def _line(self, place: int) -> int:
-        """Returns the number of a row as Arrow counts them: the header is one."""
+        """Returns the number of a row as Arrow counts rows: the header is row 1."""
         has_header = not self.read.column_names and not self.read.autogenerate_column_names
         return place + 1 + int(self.read.skip_rows) + int(has_header)
 
@@ -244,7 +247,7 @@ class _File:
                 )
 
     def located(self, error: Exception) -> str:
-        """Returns the message of an error with the row and the column's name. Arrow counts rows where it uses one thread."""
+        """Returns the error's message with row and column. Arrow reports rows only if it uses one thread."""
         if self.open_stream().read(2) in _UTF16_MARKS:
             return f"the file is UTF-16; ReadOptions(encoding='utf-16') reads it ({error})"
         message, names = str(error), list(self.types)
@@ -264,17 +267,18 @@ class _File:
 
 
 class _Texts:
-    """The columns of numbers as the file has them, read beside the numbers where these may have changed."""
+    """The text of number columns, read beside the numbers while these may have changed values."""
 
     def __init__(self, file: _File) -> None:
         self.file = file
         self.names: list[str] = []
         self.reader: Iterator[Any] = iter(())
         self.held: Any = None
-        self.place = 0  # of the first row in `held`
+        self.place = 0  # the number of the first row in `held`
 
     def changed(self, batch: Any, row: int, watched: _Watched) -> dict[str, tuple[int, str, str]]:
-        """Returns for each column with a number that differs from its text: its place in the batch, the text, and how it differs."""
+        """Returns each column with a number that differs from its text, with the place in the batch, the text and the
+        difference."""
         numbers = [name for name in dict.fromkeys(batch.schema.names) if self._is_number(batch, name)]
         suspects = [name for name in numbers if watched.zeros or _numbers.has_large_floats(batch.column(name))]
         if not suspects or not batch.num_rows:

@@ -1,9 +1,9 @@
-"""How many rows of a Parquet row group make a piece, by the bytes that the rows take once they are decoded.
+"""Computes how many rows of a Parquet row group make a piece, from the bytes of the decoded rows.
 
-The footer knows the decoded size of numbers and of texts that are stored as they are. The size of texts that are stored through a
-dictionary, or as differences, depends on how often each text is used: 354 KiB of file may be 2 GiB of texts. Of such columns the
-dictionary is read first. Where the longest text of the dictionary does not settle it, the column's indices are read too, which
-gives the size of each row without decoding it.
+The file's footer has the decoded size of numbers and of texts that are stored plainly. If texts are stored by a dictionary or
+as differences, their decoded size depends on how often each text is used: 354 KiB of a file may hold 2 GiB of texts. For such
+columns the dictionary is read first. If its longest text does not settle the size, the column's indices are read too. They give
+the size of each row without decoding it.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ import pyarrow as pa
 from rtrain.data._arrow._lengths import OFFSET, Sizes, lengths
 from rtrain.data._source import PIECE_BYTES, PIECE_ROWS, piece_rows
 
-Open = Callable[[list[str]], Any]  # gives a ParquetFile of the file that reads the columns with these paths as dictionaries
+Open = Callable[[list[str]], Any]  # returns a ParquetFile that reads the columns with these paths as dictionaries
 
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8}
-_SETTLED_ROWS = 8192  # pieces of so many rows are large enough to do without a closer look
+_SETTLED_ROWS = 8192  # rows; larger pieces need no exact sizes
 _STEP = 8192  # rows whose indices are read at a time
-_FULL_DICTIONARY = 1 << 19  # bytes; a writer gives a dictionary up when it has about twice as many
-_GAP = 64 << 10  # so many bytes between two ranges are fetched with them
-_DIFFERENCE_STEP = 256  # rows at a time of a column that is stored as differences: they are decoded
+_FULL_DICTIONARY = 1 << 19  # bytes; a writer stops using a dictionary at about twice this size
+_GAP = 64 << 10  # bytes; a smaller gap between two ranges is fetched with them
+_DIFFERENCE_STEP = 256  # rows decoded at a time, for a column that is stored as differences
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """A column of the file, and the column of the table that it belongs to. `width` is the number of bytes of a decoded value, None
-    for texts and bytes."""
+    """A column of the file, and its column of the table. `width` is the number of bytes of a decoded value, None for texts and
+    bytes."""
 
     path: str
     name: str
@@ -41,7 +41,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Hidden:
-    """A column of the table whose decoded size the footer does not have."""
+    """A column of the table whose decoded size is not in the footer."""
 
     name: str
     paths: list[str]
@@ -58,8 +58,8 @@ def leaves(footer: Any) -> list[Leaf]:
 
 
 def ranges_of(footer: Any, group: int, columns: Sequence[str] | None) -> list[tuple[int, int]]:
-    """Returns where the bytes of a row group's columns begin and end in the file, sorted. columns: None for all. Ranges with little
-    between them are one."""
+    """Returns the sorted byte ranges of a row group's columns. columns: None for all. Ranges with a small gap between them are
+    joined."""
     chunks = footer.row_group(group)
     ranges: list[tuple[int, int]] = []
     for place, leaf in enumerate(leaves(footer)):
@@ -78,7 +78,7 @@ def ranges_of(footer: Any, group: int, columns: Sequence[str] | None) -> list[tu
 
 
 def _name(path: str, names: set[str]) -> str:
-    """Returns the column of the table that a path begins with; its name may have dots."""
+    """Returns the table's column at the beginning of a path; its name may contain dots."""
     parts = path.split(".")
     heads = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
     return next((head for head in heads if head in names), parts[0])
@@ -93,8 +93,7 @@ def _width(column: Any) -> int | None:
 
 
 def pieces_of(footer: Any, columns: Sequence[str] | None, open_file: Open, numbers: range) -> Iterator[tuple[int, int]]:
-    """Yields for each row group of these numbers how many rows make a piece, and about how many bytes the group takes when it is
-    decoded."""
+    """Yields for each of these row groups the rows of a piece and the approximate bytes of the decoded group."""
     file = leaves(footer)
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
     described = [_from_footer(group, columns, file) for group in groups]
@@ -135,7 +134,7 @@ def _piece_of(rows: int, known: int, hidden: list[Hidden], group: _Group) -> tup
 
 
 def _dictionaries(hidden: list[Hidden], group: _Group) -> dict[str, Any]:
-    """Returns the dictionaries that a look at the first row gives, by their columns."""
+    """Returns the dictionaries of columns, as far as reading the first row gives them."""
     names = [column.name for column in hidden if not column.nested and not column.differences]
     batch = next(group.batches(names, 1), None) if names else None
     arrays = {} if batch is None else dict(zip(batch.schema.names, batch.columns, strict=True))
@@ -144,13 +143,13 @@ def _dictionaries(hidden: list[Hidden], group: _Group) -> dict[str, Any]:
 
 
 def _longest(dictionary: Any) -> float:
-    """Returns the bytes of the longest text; infinite where one look did not show the dictionary."""
+    """Returns the bytes of the longest text; infinite if the dictionary is not known."""
     return float("inf") if dictionary is None else float(lengths(dictionary).max())
 
 
 def _step(column: Hidden, dictionary: Any, stored_rows: int) -> int:
-    """Returns how many rows are read at a time. A writer that gave a large dictionary up did so after about as many rows as it
-    has entries, and the texts behind it are decoded when they are read."""
+    """Returns how many rows are read at a time. A writer stops using a large dictionary after about as many rows as it has
+    entries. The later texts are stored plainly, and are decoded when they are read."""
     if column.differences:
         return _DIFFERENCE_STEP
     full = dictionary is not None and dictionary.nbytes >= _FULL_DICTIONARY
@@ -180,7 +179,8 @@ def _from_footer(group: Any, columns: Sequence[str] | None, file: Sequence[Leaf]
 
 
 def _sizes_of(column: Hidden, rows: int, arrays: Iterator[Any]) -> Sizes:
-    """Returns the bytes of each row. The reading ends where the writer gave the dictionary up: the rest is stored as it is."""
+    """Returns the bytes of each row, up to the row at which the writer stopped using the dictionary. The later rows are stored
+    plainly."""
     sizes = np.full(rows, column.stored / rows)
     start = 0
     known: list[int] = []
@@ -196,7 +196,7 @@ def _sizes_of(column: Hidden, rows: int, arrays: Iterator[Any]) -> Sizes:
 
 
 def _entries(array: Any) -> list[int]:
-    """Returns the number of entries of each dictionary in an array. It grows once the writer has given the dictionary up."""
+    """Returns the number of entries of each dictionary in an array. It grows after the writer stopped using the dictionary."""
     kind = array.type
     if pa.types.is_dictionary(kind):
         return [len(array.dictionary)]
@@ -208,8 +208,8 @@ def _entries(array: Any) -> list[int]:
 
 
 def _most_rows(sizes: Sizes) -> int:
-    """Returns the largest number of rows such that as many neighbours, wherever they begin, take at most a piece's bytes. A row
-    may be larger than that: then a piece takes at most twice the largest row."""
+    """Returns the largest number of rows such that any range of so many neighbouring rows takes at most a piece's bytes. If a
+    single row is larger, a piece takes at most twice the largest row."""
     limit = max(PIECE_BYTES, 2 * float(sizes.max()))
     until = np.concatenate([[0.0], np.cumsum(sizes)])
     fits, over = 1, min(len(sizes), PIECE_ROWS) + 1

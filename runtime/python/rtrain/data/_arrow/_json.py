@@ -1,8 +1,9 @@
-"""JSON lines through Arrow's reader, without values that change.
+"""Reads JSON lines with Arrow's reader, and prevents that it changes values.
 
-Arrow finds the types of each part of a file anew: a text column of which one part has dates only is a column of times there, and a
-time loses its zone. It reads an integer beyond 64 bits, or beside a fraction, as the nearest float. Here the first part of a file
-decides between texts and times, a time with a zone is text, and an integer that is no float exactly is an error.
+Arrow infers the types of each part of a file separately. A text column becomes a column of times in a part that has dates only,
+and a time loses its zone. An integer of more than 64 bits, or beside a fraction, becomes the nearest float. This module lets
+the first part of a file decide between texts and times, and reads times with a zone as text. An integer that no float
+represents exactly is an error.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ _HINT = "ParseOptions(explicit_schema=...) sets a key's type"
 
 
 def tables(chunks: Iterable[bytes], given: dict[str, Any], head: bytes = b"") -> Iterator[Any]:
-    """Yields a table for each chunk of lines. ValueError names line and key of what cannot be read exactly.
+    """Yields a table for each chunk of lines. ValueError names line and key of a value that cannot be read exactly.
 
-    given: the user's options by their names in pyarrow.json. head: the first lines of the file whose later lines the chunks are.
+    given: the user's options by their names in pyarrow.json. head: the first lines of the file that the chunks belong to.
     """
     file = _File(given)
     line = 1
@@ -71,8 +72,8 @@ class _File:
         self.parse = given.get("parse_options") or arrow_json.ParseOptions()
         by_user = self.parse.explicit_schema
         self.by_user: dict[str, Any] = {} if by_user is None else {field.name: field.type for field in by_user}
-        self.pins: dict[str, Any] = {}  # types of texts and times, as the first chunk with the key has them
-        self.seen: Any = None  # the schema of the chunk before
+        self.pins: dict[str, Any] = {}  # types of texts and times, from the first chunk with the key
+        self.seen: Any = None  # the schema of the previous chunk
 
     def table(self, chunk: bytes, line: int) -> Any:
         if not chunk.isascii():
@@ -94,7 +95,7 @@ class _File:
         return pa.table({field.name: pa.nulls(rows, field.type) for field in self.seen})
 
     def _pinned_down(self, chunk: bytes, line: int) -> Any:
-        """Returns the table of a chunk. Texts and times of keys that were not seen before are pinned, so that later chunks have them."""
+        """Returns the table of a chunk. Text and time types of new keys are stored, so that later chunks get the same types."""
         table = self._parsed(chunk, self.pins)
         kinds = {field.name: field.type for field in table.schema if field.name not in self.by_user}
         new = {name: kind for name, kind in kinds.items() if name not in self.pins and _has(kind, _is_text_or_time)}
@@ -124,7 +125,7 @@ class _File:
         return table.drop_columns(absent) if absent and table.num_columns > len(absent) else table
 
     def _zoned(self, chunk: bytes, kinds: dict[str, Any]) -> dict[str, str]:
-        """Returns the keys that were read as times and have one with a zone, and one such time of each."""
+        """Returns the keys that were read as times and have a time with a zone, each with one such time."""
         times = {name: _as_texts(kind) for name, kind in kinds.items() if _has(kind, pa.types.is_timestamp)}
         if not times or not _ZONE.search(chunk):
             return {}

@@ -1,4 +1,4 @@
-"""How many bytes the entries of an Arrow array take when they are decoded: texts in place of indices into a dictionary."""
+"""Computes the decoded bytes of an Arrow array's entries: for texts of a dictionary, the bytes of the texts."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Columns of more than 2 GiB of texts, bytes or lists. Arrow counts the bytes of one such array in 32 bits, so these columns stay in
-several chunks, whose type is unchanged."""
+"""Columns of more than 2 GiB of texts, bytes or lists. Arrow counts the bytes of such an array in 32 bits, so these columns
+consist of several chunks of the same type."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pyarrow as pa
 from rtrain.data._arrow._lengths import lengths
 
 LIMIT = (1 << 31) - 1  # bytes of one array
-_CHUNK = 1 << 28  # bytes of the chunks that are made here
+_CHUNK = 1 << 28  # bytes of a chunk that this module creates
 
 
 def is_long(column: Any) -> bool:
-    """Returns True if Arrow could not make one array of a column."""
+    """Returns True if Arrow cannot make one array of a column."""
     return isinstance(column, pa.ChunkedArray) and column.num_chunks > 1 and column.nbytes > LIMIT
 
 

@@ -1,4 +1,4 @@
-"""Quick looks for values that a reader may have changed; what they find is looked at closely."""
+"""Fast tests for values that a reader may have changed. A positive result is checked exactly elsewhere."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _EXACT = float(1 << 53)  # every integer up to here is a float
-_INSIDE = rb"0-9A-Za-z.\-+:/"  # a zero behind one of these does not begin a value
-_NUMBER = rb"(?:[xX]|[0-9]+(?=[^0-9A-DF-Za-df-z/:\-]))"  # no date, no time of day
+_INSIDE = rb"0-9A-Za-z.\-+:/"  # A zero after one of these bytes does not begin a value.
+_NUMBER = rb"(?:[xX]|[0-9]+(?=[^0-9A-DF-Za-df-z/:\-]))"  # neither a date nor a time of day
 _ZEROS = (
     re.compile(rb"0(?<=[^" + _INSIDE + rb"]0)" + _NUMBER),
     re.compile(rb"-0(?<=[^" + _INSIDE + rb"]-0)" + _NUMBER),
 )
 _NO_NUMBER = np.zeros(256, dtype=bool)  # letters of dates and times of day
 _NO_NUMBER[list(b"/:-")] = True
-CARRIED = 64  # bytes of a block that are looked at again with the next one
-_LAST_BEFORE = ord(",")  # blanks, quotes and commas come before it, digits and letters behind it
+CARRIED = 64  # bytes of a block that are tested again with the next block
+_LAST_BEFORE = ord(",")  # Blanks, quotes and commas are at most this byte; digits and letters are above it.
 
 
 def has_large_floats(column: Any) -> bool:
-    """Returns True if a column, or a part of it, has a float that may stand for another integer."""
+    """Returns True if a column, or a nested part of it, has a float that may stand for another integer."""
     if isinstance(column, pa.ChunkedArray):
         return any(has_large_floats(chunk) for chunk in column.chunks)
     if pa.types.is_struct(column.type):
@@ -56,5 +56,5 @@ def has_zeros_first(content: bytes, delimiter: int) -> bool:
 
 
 def hides_zeros(delimiter: str) -> bool:
-    """Returns True if `has_zeros_first` finds nothing in a file with this delimiter."""
+    """Returns True if `has_zeros_first` cannot work for this delimiter."""
     return re.fullmatch(b"[" + _INSIDE + b"]", delimiter.encode()) is not None

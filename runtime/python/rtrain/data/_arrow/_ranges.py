@@ -1,7 +1,8 @@
-"""Ranges of text files, and where they begin. No line before a range is parsed to read the range.
+"""Computes ranges of text files and their first bytes. A range is read without parsing the lines before it.
 
-A file of `size` bytes is cut at the bytes size * part / parts. A range begins at the first line that starts there or later, and ends where
-the next range begins. So each line lies in one range, and the ranges depend on the file and on `parts` alone.
+A file of `size` bytes is cut at the bytes size * part / parts. A range begins at the first line that starts at its cut or
+later, and ends where the next range begins. So each line belongs to exactly one range, and the ranges depend on the file and on
+`parts` only.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-LEAST_BYTES = 2 << 20  # of a range
+LEAST_BYTES = 2 << 20  # bytes of a range, at least
 _CHUNK = 1 << 20
 _NEWLINE, _RETURN = 10, 13
 
-Places = np.ndarray[Any, Any]  # in a chunk
-Start = Callable[[Any, int], int]  # of an opened file and a byte: where the first line begins that starts there or later
+Places = np.ndarray[Any, Any]  # byte positions in a chunk
+Start = Callable[[Any, int], int]  # (opened file, byte) -> position of the first line that starts at the byte or later
 
 
 class Range(NamedTuple):
@@ -35,7 +36,7 @@ class Range(NamedTuple):
 
 
 class Section(io.RawIOBase):
-    """Bytes `start` to `stop` of an opened file, which is closed with it."""
+    """A stream of the bytes `start` to `stop` of an opened file. It closes the file when it is closed."""
 
     def __init__(self, opened: Any, start: int, stop: int) -> None:
         self._opened, self._left = opened, max(stop - start, 0)
@@ -73,32 +74,31 @@ def line_start(opened: Any, byte: int) -> int:
 
 
 class QuotedStarts:
-    """Where rows of one CSV file begin, whose values may have newlines between quotes.
+    """Finds where rows of one CSV file begin if values may have newlines between quotes.
 
-    Whether a newline lies between quotes follows from all quotes before it. They are looked at once, in the order of the file. A quote
-    that opens no value and closes none has another meaning, which only a parser finds: no row behind such a quote is a start.
+    All quotes before a newline decide whether it lies between quotes. They are read once, in file order. A quote that neither
+    opens nor closes a value can only be interpreted by a parser, so no row after such a quote is a start.
     """
 
     def __init__(self, quote: str, delimiter: str) -> None:
         self._quote, self._delimiter = ord(quote), ord(delimiter)
-        self._passed, self._before = 0, _NEWLINE  # bytes looked at, and the last one of them
+        self._passed, self._before = 0, _NEWLINE  # the bytes that were read, and the last one of them
         self._inside = 0  # 1: between quotes
-        self._unclear = False  # from here on only a parser finds where rows begin
+        self._unclear = False  # True: only a parser finds the starts of later rows
         self._starts: dict[int, int] = {}
         self._beside = np.zeros(256, bool)
         self._beside[[self._quote, self._delimiter, _NEWLINE, _RETURN]] = True
 
     def __call__(self, opened: Any, byte: int) -> int:
-        """Returns where the first row begins that starts at `byte` or later; the file's size if none does, or if only a parser
-        can find it. Rising bytes are quickest.
-        """
+        """Returns where the first row begins that starts at `byte` or later. Returns the file's size if there is none, or if
+        only a parser can find it. Calls with rising `byte` are fastest."""
         if byte not in self._starts:
             reader = self if byte > self._passed else QuotedStarts(chr(self._quote), chr(self._delimiter))
             self._starts[byte] = reader._find(opened, byte)
         return self._starts[byte]
 
     def _find(self, opened: Any, byte: int) -> int:
-        # A newline at byte - 1 makes `byte` a start, so what comes before it is passed.
+        # A newline at byte - 1 makes `byte` a start, so the bytes before that newline are skipped.
         for chunk in _chunks(opened, self._passed, byte - 1):
             self._pass(chunk, self._quotes(chunk), opened)
         opened.seek(0, io.SEEK_END)
@@ -127,7 +127,7 @@ class QuotedStarts:
         return int(outside[0]) + 1 if len(outside) else None
 
     def _pass(self, chunk: bytes, quotes: Places, opened: Any) -> None:
-        """Takes the quotes of a chunk, which lies at the bytes that come next."""
+        """Counts the quotes of the next chunk."""
         following = b""
         if chunk[-1] == self._quote:
             opened.seek(self._passed + len(chunk))
@@ -137,7 +137,8 @@ class QuotedStarts:
         self._passed, self._before = self._passed + len(chunk), chunk[-1]
 
     def _is_unclear(self, chunk: bytes, quotes: Places, following: bytes) -> bool:
-        """Returns True if a quote neither opens a value nor closes one nor stands beside another quote. following: the next byte."""
+        """Returns True if a quote neither opens a value nor closes one nor stands beside another quote. following: the bytes
+        after the chunk."""
         if not len(quotes):
             return False
         padded = np.frombuffer(bytes([self._before]) + chunk + (following or b"\n"), np.uint8)
