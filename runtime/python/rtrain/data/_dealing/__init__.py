@@ -1,1 +1,1 @@
-"""The arithmetic, the reading and the state of the rows that a rank gives out in an epoch."""
+"""Computes which rows of an epoch each rank gives out, reads these rows, and stores how far an epoch has come."""

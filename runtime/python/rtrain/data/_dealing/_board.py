@@ -1,7 +1,7 @@
-"""The ranks of a run publish to each other how many rows the chunks have that each of them made in an epoch.
+"""Lets the ranks of a run publish how many rows the chunks have that each rank made in an epoch.
 
-Rank 0's process relays the messages of all ranks, on a socket of its own. A rank that is away holds up nobody for ever: after a while
-the others make the chunks of its streams themselves.
+A thread in rank 0's process relays the messages of all ranks over its own socket. A rank that does not answer delays the others
+for a limited time: then they make the chunks of its streams themselves.
 """
 
 from __future__ import annotations
@@ -23,20 +23,21 @@ from rtrain._remote._channel import KEY_BYTES, SLOT_CHARACTERS, Channel, Channel
 from rtrain.data._dealing._from_lanes import Published
 from rtrain.data._dealing._lanes import ChunkRows
 
-PATIENCE_S = 30.0  # until a rank does not wait any longer for another one
+PATIENCE_S = 30.0  # seconds for which a rank waits for another one
 _DIAL_S = 10.0
-_EPOCHS = 2  # of a dataset, whose rows of chunks are kept
-_MESSAGES = 200_000  # of an epoch, which are kept for processes that connect later
+_EPOCHS = 2  # epochs of a dataset whose row counts are kept
+_MESSAGES = 200_000  # messages of an epoch that are kept for processes that connect later
 
 
 class Board(Protocol):
     def epoch(self, key: int) -> Published:
-        """Returns what is found in an epoch. key: follows from all that the rows of its chunks follow from."""
+        """Returns the row counts that are published in an epoch. key: a number that follows from everything that determines the
+        chunks' rows."""
         ...
 
 
 class Alone:
-    """A board of a rank that no other rank can reach: it makes the chunks of all streams."""
+    """The publication of a rank that no other rank can reach. The rank makes the chunks of all streams."""
 
     def epoch(self, key: int) -> Published:
         return _Nothing()
@@ -51,7 +52,7 @@ class _Nothing:
 
 
 class Beside:
-    """The board of iterators in one process. None waits for another one."""
+    """The publication among iterators of one process. They do not wait for each other."""
 
     def __init__(self) -> None:
         self._found: dict[int, dict[int, ChunkRows]] = {}
@@ -74,7 +75,7 @@ class _InProcess(_Nothing):
 
 
 class Address(NamedTuple):
-    """Where rank 0's relay listens, and the key that proves that a rank may connect."""
+    """The address of rank 0's relay, and the secret that a rank needs to connect."""
 
     host: str
     port: int
@@ -84,8 +85,8 @@ class Address(NamedTuple):
 
 @dataclass(frozen=True)
 class Together:
-    """The board of one dataset. share: the number that rank 0 gave to it. A process that a loader started connects by
-    itself, when it begins an epoch."""
+    """The publication of one dataset. share: the number that rank 0 assigned to the dataset. A loader process connects by
+    itself when it begins an epoch."""
 
     address: Address
     rank: int
@@ -100,7 +101,7 @@ class Together:
 class _OfRanks:
     def __init__(self, line: Line, epoch: tuple[int, int], says: str) -> None:
         self.line, self.key, self.says = line, epoch, says
-        self._away: set[int] = set()  # ranks that nobody waits for
+        self._away: set[int] = set()  # ranks that no longer respond
         line.begin(epoch)
 
     def wait(self, chunk: int, owner: int) -> ChunkRows | None:
@@ -123,7 +124,7 @@ class _OfRanks:
 
 
 class Line:
-    """This process's connection to the relay. A thread takes what other ranks publish."""
+    """This process's connection to the relay. A thread receives the messages of other ranks."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -133,7 +134,7 @@ class Line:
         threading.Thread(target=self._receive, name="rtrain-data-found", daemon=True).start()
 
     def begin(self, epoch: tuple[int, int]) -> None:
-        """Forgets what was found in earlier epochs of the dataset."""
+        """Forgets the row counts of earlier epochs of the dataset."""
         with self._changed:
             self._found.setdefault(epoch, {})
             for old in [key for key in self._found if key[0] == epoch[0]][:-_EPOCHS]:
@@ -151,7 +152,7 @@ class Line:
 
     def publish(self, epoch: tuple[int, int], chunk: int, chunk_rows: ChunkRows) -> None:
         if self.is_open:
-            with contextlib.suppress(OSError):  # the thread that receives ends then, too
+            with contextlib.suppress(OSError):  # The receiving thread ends too.
                 self._channel.send([json.dumps([*epoch, chunk, *chunk_rows]).encode()])
 
     def _receive(self) -> None:
@@ -167,7 +168,7 @@ class Line:
 
 
 class Relay:
-    """Sends what each rank publishes to all others, and what was published of an epoch to those that connect later."""
+    """Sends the messages of each rank to all others. Processes that connect later receive the earlier messages of the epoch."""
 
     def __init__(self) -> None:
         host = os.environ.get("MASTER_ADDR") or "127.0.0.1"
@@ -190,7 +191,7 @@ class Relay:
     def _serve(self, connection: socket.socket) -> None:
         try:
             channel = answer(connection, {self.address.slot: self.address.key})[1]
-        except OSError:  # a stranger
+        except OSError:  # The peer did not prove that it may connect.
             return
         with contextlib.suppress(OSError):
             with self._lock:
@@ -212,18 +213,18 @@ class Relay:
             self._log.setdefault((share, key), collections.deque(maxlen=_MESSAGES)).append(parts)
             others = [channel for channel in self._channels if channel is not sender]
         for channel in others:
-            with contextlib.suppress(OSError):  # that rank has ended
+            with contextlib.suppress(OSError):  # That rank has ended.
                 channel.send(parts)
 
 
 _lock = threading.Lock()
-_lines: dict[tuple[int, Address, int], Line | None] = {}  # by process, as a forked one has no threads, and by rank
+_lines: dict[tuple[int, Address, int], Line | None] = {}  # by process and rank, because a forked process has no threads
 _relays: dict[int, Relay] = {}  # by process
 _shares = itertools.count(1)  # numbers of datasets
 
 
 def offered() -> tuple[Address, int] | None:
-    """Returns the address of this process's relay, and a number for one dataset; None if it cannot listen."""
+    """Returns the address of this process's relay and a number for one dataset. Returns None if the relay cannot listen."""
     with _lock, contextlib.suppress(OSError):
         if os.getpid() not in _relays:
             _relays[os.getpid()] = Relay()
@@ -232,7 +233,7 @@ def offered() -> tuple[Address, int] | None:
 
 
 def connected(offer: tuple[Address, int] | None, rank: int, says: str) -> Board | None:
-    """Returns the board of a dataset that rank 0's process offers, and connects."""
+    """Connects to the relay that rank 0's process offers, and returns the publication of its dataset."""
     if offer is None:
         return None
     address, share = offer
@@ -260,7 +261,7 @@ def _line(address: Address, rank: int, says: str) -> Line | None:
 
 def _after_fork() -> None:
     global _lock
-    _lock = threading.Lock()  # a thread that is not in the forked process may have held it
+    _lock = threading.Lock()  # A thread that does not exist in a forked process may have held the lock.
 
 
 os.register_at_fork(after_in_child=_after_fork)

@@ -1,4 +1,4 @@
-"""The rows that a rank gives out of one epoch, as they come or cut into batches."""
+"""The rows that a rank gives out in one epoch, in blocks as they are read or in batches."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from rtrain.data._plan import Node, Order, Run, task_of
 from rtrain.data._position import Ranges
 from rtrain.data._values._schema import steady
 
-AS_THEY_COME = 1024  # rows of a block, where a rank's rows lie in several streams and the loop named no size
+AS_THEY_COME = 1024  # rows of a block, if a rank reads several streams and the loop sets no batch size
 
 
 class Rows:
-    """The rows of one rank in one epoch, which are taken once, in one of three ways."""
+    """The rows of one rank in one epoch. They can be read once, by one of three methods."""
 
     def __init__(self, node: Node, order: Order, rank: int) -> None:
         self.node, self.order, self.rank = node, order, rank
 
     def blocks(self) -> Iterator[Block]:
-        """Yields the rows as they come, with the columns and types that each block has."""
+        """Yields the rows in blocks as they are read. Each block keeps its own columns and types."""
         raise NotImplementedError
 
     def batches(self, size: int | None, *, drop_last: bool) -> Iterator[Block]:
-        """Yields the rows in blocks of `size`; None: as they come."""
+        """Yields the rows in blocks of `size` rows; None: in blocks as they are read."""
         return _batches.cut(self.steady(self.blocks()), size, drop_last=drop_last)
 
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -40,12 +40,13 @@ class Rows:
         return steady(blocks, self.node.says())
 
     def waited(self, blocks: Iterator[Block]) -> Iterator[Block]:
-        """Yields steady blocks whose rows are given out one by one. A clock for each row would cost as much as the row."""
+        """Yields blocks of equal columns and types whose rows are given out one by one. Waiting is measured for blocks, because
+        measuring it for each row would cost as much as the row."""
         return measured(self.steady(blocks))
 
 
 class Parts(Rows):
-    """Rows of these ranges, one after the other."""
+    """The rows of these ranges, in order."""
 
     def __init__(self, node: Node, order: Order, rank: int, progress: Staged, ranges: Ranges) -> None:
         super().__init__(node, order, rank)
@@ -63,7 +64,7 @@ class Parts(Rows):
 
 
 class Dealt(Rows):
-    """The part of one rank of what streams deal."""
+    """One rank's part of the rows that the streams deal."""
 
     def __init__(self, node: Node, order: Order, rank: int, progress: Given) -> None:
         super().__init__(node, order, rank)
@@ -116,7 +117,7 @@ class Dealt(Rows):
                 counts.pop(0)
 
     def _of_stream(self, stream: int, start: int) -> Iterator[Block]:
-        """Yields the rows of a stream from one on."""
+        """Yields the rows of a stream from row `start` on."""
         first, stop = self.streams.range_of(stream)
         run, local = self.node.start(self.order), self.progress.local
         if local is None:
@@ -130,14 +131,15 @@ class Dealt(Rows):
 
 
 class Readers:
-    """Streams that are read onwards, each from the row that is asked for first."""
+    """Readers of streams. Each begins at the first row that is requested, and reads forwards only."""
 
     def __init__(self, open_stream: Callable[[int, int], Iterator[Block]]) -> None:
         self._open = open_stream
-        self._places: dict[int, tuple[int, Block | None, Iterator[Block]]] = {}  # the place of the held block's first row
+        # the number of the held block's first row, the block, the following blocks
+        self._places: dict[int, tuple[int, Block | None, Iterator[Block]]] = {}
 
     def read(self, cut: Cut) -> Iterator[Block]:
-        """Yields the rows of a cut, which lies behind the last one of its stream."""
+        """Yields the rows of a cut, which must be behind the last cut of its stream."""
         if cut.stream not in self._places:
             self._places[cut.stream] = cut.start, None, self._open(cut.stream, cut.start)
         place, held, coming = self._places.pop(cut.stream)
@@ -172,12 +174,12 @@ class _Rows:
 
 
 def read_ranges(run: Run, ranges: Ranges) -> Iterator[Block]:
-    """Yields the rows at these positions of the run's pieces, which are made side by side."""
+    """Yields the rows at these positions of the run's pieces. Several pieces are made at the same time."""
     return made(_tasks(run, ranges))
 
 
 def _tasks(run: Run, ranges: Ranges) -> Iterator[Task | Block]:
-    """Yields what makes the rows at these positions."""
+    """Yields tasks or blocks for the rows at these positions."""
     coming = iter(ranges)
     current = next(coming, None)
     passed = 0

@@ -1,7 +1,8 @@
-"""The rows that a rank gives out of an epoch in which only reading finds how many rows a stream has.
+"""Gives out one rank's rows of an epoch if only reading finds how many rows a stream has.
 
-A rank makes the chunks of its own streams, publishes how many rows they have, and receives those of the others. So all ranks compute
-the same global batches, and each gives out its part. Where it gives out rows of another rank's stream, it makes their chunks too.
+A rank makes the chunks of its own streams, publishes their row counts, and receives the counts of the other ranks. So all ranks
+compute the same global batches, and each gives out its part. If a part has rows of another rank's stream, the rank makes their
+chunks too.
 """
 
 from __future__ import annotations
@@ -17,31 +18,31 @@ from rtrain.data._dealing._lanes import ChunkRows, Cut, Dealing, Lane, part_of
 from rtrain.data._dealing._progress import Local, OfLanes
 from rtrain.data._plan import Node, Order
 
-_KNOWN = 10_000  # chunks, until those that were passed are forgotten
-ENDED = ChunkRows(-1)  # of a chunk that is not there: its stream ends before it
+_KNOWN = 10_000  # row counts of chunks; with more, the counts of passed chunks are dropped
+ENDED = ChunkRows(-1)  # marks a chunk that does not exist, because its stream ends before it
 
 
 class Chunks(Protocol):
-    """The chunks of all streams of one epoch. step: from one chunk of a stream to its next."""
+    """The chunks of all streams of one epoch. step: the difference between the numbers of two neighbouring chunks of a stream."""
 
     @property
     def step(self) -> int: ...
 
     def lanes(self) -> list[Lane]:
-        """Returns what the streams have at the epoch's beginning."""
+        """Returns the chunks that each stream has at the epoch's beginning."""
         ...
 
     def blocks(self, stream: int, chunk: int, lane: Lane, place: Any) -> Iterator[tuple[Block, Any]]:
-        """Yields the chunks of a stream from one on, which begins at a place, each with the place behind it. It ends where the lane
-        stops by then, or where the stream ends."""
+        """Yields the chunks of a stream from number `chunk` on, each with the place behind it. `place` is the place of that
+        chunk. Ends at the lane's current stop or at the stream's end."""
         ...
 
 
 class Published(Protocol):
-    """How many rows the chunks of one epoch have, as far as any rank has found it."""
+    """The row counts of one epoch's chunks, as published by any rank."""
 
     def wait(self, chunk: int, owner: int) -> ChunkRows | None:
-        """Returns what rank `owner` has found; None if it found nothing in time."""
+        """Returns the count that rank `owner` published; None if it published none in time."""
         ...
 
     def publish(self, chunk: int, chunk_rows: ChunkRows) -> None: ...
@@ -54,7 +55,9 @@ class FromLanes(Rows):
         self.dealing, self.world, self.equal = progress.dealing, progress.world, progress.equal
         self.dealing.sizes = self._rows_of
         self.count = len(self.dealing.lanes)
-        self.own = range(rank * self.count // self.world, -(-(rank + 1) * self.count // self.world))  # the streams that it reads
+        self.own = range(
+            rank * self.count // self.world, -(-(rank + 1) * self.count // self.world)
+        )  # the streams that this rank reads
         self._known: dict[int, ChunkRows] = {}
         self._most_known = _KNOWN
         self._readers: dict[int, _Reader] = {}
@@ -67,7 +70,7 @@ class FromLanes(Rows):
         return (block for block in blocks if not (drop_last and size and block.rows < size))
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Yields the rows one by one: a global batch has one row of each rank."""
+        """Yields the rows one by one, where a global batch has one row of each rank."""
         groups: deque[int] = deque()
         blocks: list[list[dict[str, Any]]] = []
         for block in self._blocks(self._turns(groups), self.waited):
@@ -79,7 +82,7 @@ class FromLanes(Rows):
                 blocks = []
 
     def _blocks(self, parts: Iterator[list[Cut]], steady: Callable[[Iterator[Block]], Iterator[Block]]) -> Iterator[Block]:
-        """Yields the rows of each part as one block. All blocks have the same columns and types."""
+        """Yields each part as one block. All blocks have the same columns and types."""
         counts: deque[int] = deque()
 
         def read() -> Iterator[Block]:
@@ -104,7 +107,8 @@ class FromLanes(Rows):
 
     # -- what is dealt ------------------------------------------------------------------------------------------------
     def _parts(self, size: int | None) -> Iterator[list[Cut]]:
-        """Yields this rank's part of each global batch of `size` rows a rank; None: of as many as come together."""
+        """Yields this rank's part of each global batch of `size` rows a rank. None: a batch has as many rows as all current
+        blocks allow."""
         while True:
             self._make_own((size or 1) * self.world)
             together = self.dealing.rounds()
@@ -123,7 +127,7 @@ class FromLanes(Rows):
             yield part
 
     def _whole_batches(self, each: int, batches: int) -> Iterator[list[Cut]]:
-        """Yields this rank's parts of global batches that have `each` rows of each stream, all of the blocks that are begun."""
+        """Yields this rank's parts of global batches that take `each` rows from the current block of every stream."""
         before = self.dealing.copy()
         cuts = self.dealing.take(batches * each * self.count)
         first = part_of([cut._replace(stop=cut.start + each) for cut in cuts], self.world, self.rank, equal=self.equal)
@@ -134,7 +138,8 @@ class FromLanes(Rows):
             ]
 
     def _turns(self, groups: deque[int]) -> Iterator[list[Cut]]:
-        """Yields cuts whose rows are given out in turn. Adds to `groups` how many of them belong together."""
+        """Yields cuts whose rows are given out in turn, one row of each stream. Appends to `groups` how many cuts belong
+        together."""
         while True:
             self._make_own(self.world)
             turns = 0 if self.count % self.world else self.dealing.rounds()
@@ -160,7 +165,7 @@ class FromLanes(Rows):
 
     # -- chunks -------------------------------------------------------------------------------------------------------
     def _make_own(self, rows: int) -> None:
-        """Makes what the next `rows` rows of the dealing need of this rank's streams, before it waits for other ranks."""
+        """Makes the chunks of this rank's streams that the next `rows` rows need, before it waits for other ranks."""
         for reader in self._readers.values():
             reader.drop_passed()
         if len(self._known) > self._most_known:
@@ -178,7 +183,8 @@ class FromLanes(Rows):
                 chunk, place, there = chunk + self.chunks.step, chunk_rows.place, there + chunk_rows.rows
 
     def _rows_of(self, stream: int, chunk: int, place: Any) -> ChunkRows | None:
-        """Returns the rows of a chunk, which this rank makes if it reads the stream, or if its owner does not publish them."""
+        """Returns the rows of a chunk. This rank makes the chunk if it reads the stream, or if the stream's owner publishes no
+        count."""
         chunk_rows = self._known.get(chunk)
         if chunk_rows is None:
             chunk_rows = None if stream in self.own else self.published.wait(chunk, stream * self.world // self.count)
@@ -198,7 +204,7 @@ class FromLanes(Rows):
 
 
 class _Reader:
-    """The chunks of one stream, which are made onwards. It holds those that were made and not given out whole."""
+    """Makes the chunks of one stream in order. It holds the chunks that are not given out completely."""
 
     def __init__(self, stream: int, dealing: Dealing, chunks: Chunks, progress: OfLanes) -> None:
         self.stream, self.dealing, self.chunks = stream, dealing, chunks
@@ -206,11 +212,11 @@ class _Reader:
         self.epoch = progress.epoch
         self._held: dict[int, Block] = {}
         self._coming: Iterator[tuple[Block, Any]] | None = None
-        self._next = 0  # the chunk that comes next
+        self._next = 0  # the number of the next chunk
         self._shuffled: tuple[int, Block] | None = None
 
     def make(self, chunk: int, place: Any) -> ChunkRows | None:
-        """Makes a chunk, and holds it. Returns None if the stream ends before it."""
+        """Makes a chunk and holds it. Returns None if the stream ends before the chunk."""
         if self._coming is None or self._next != chunk:
             self.close()
             self._coming = self.chunks.blocks(self.stream, chunk, self.dealing.lanes[self.stream], place)
@@ -225,7 +231,7 @@ class _Reader:
         self._held.pop(chunk, None)
 
     def drop_passed(self) -> None:
-        """Drops the chunks before the lane's first one: their rows were given out, by this rank or by others."""
+        """Drops the chunks before the lane's first one. Their rows were given out, by this rank or by others."""
         first = self.dealing.lanes[self.stream].at
         for chunk in list(self._held):
             if chunk == first:
@@ -233,7 +239,7 @@ class _Reader:
             self.drop(chunk)
 
     def read(self, cut: Cut) -> Iterator[Block]:
-        """Yields rows of a block of chunks."""
+        """Yields the rows of a cut."""
         place = cut.place
         for chunk in range(cut.first, cut.after, self.chunks.step):
             if chunk not in self._held:

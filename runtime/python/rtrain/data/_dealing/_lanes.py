@@ -1,13 +1,13 @@
-"""Decides which rows each global batch has if only reading finds how many rows a stream has. This module reads no data.
+"""Computes the rows of each global batch if only reading finds how many rows a stream has. This module reads no data.
 
-A stream is a row of *chunks*, each of which is made from one piece of the input. A chunk is known by its number. The streams deal
-in turn, one row each. A stream without a row left takes the last half of the chunks that no stream has begun, from the stream
-that has most of them. Where there are none, it deals no more, and the others deal on.
+A stream is a sequence of *chunks*. Each chunk has a number, and is made from one piece of the input. The streams deal one row
+each, in turn. A stream without rows takes over the last half of the chunks that another stream has not begun, from the stream
+with the most such chunks. If there are no such chunks, the stream deals no more, and the others continue.
 
-A *lane* is what a stream has left. So the lanes and the stream whose turn it is say exactly which rows were given out, and what
-comes next. `Dealing` asks for the rows of a chunk when a stream begins it, and not before.
+A *lane* is the rest of a stream. The lanes, and the stream that deals next, determine which rows were given out and which
+follow. `Dealing` requests the row count of a chunk when a stream begins the chunk.
 
-Invariant: at <= stop, and given > 0 exactly while a block is begun and not given out whole.
+Invariant: at <= stop, and given > 0 if and only if the block at `at` is partly given out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rtrain.data._position import bounds
 
 
 class ChunkRows(NamedTuple):
-    """The rows of a chunk, and the place in the stream behind it, where a stream can only be read from a place on."""
+    """The rows of a chunk. place: the position behind the chunk, for streams that can only be read from a position on."""
 
     rows: int
     place: Any = None
@@ -28,9 +28,10 @@ class ChunkRows(NamedTuple):
 
 @dataclass
 class Lane:
-    """Chunks `at` to `stop`, of which a block with `given` rows given out begins at `at`. stop None: reading finds the end.
+    """Chunks `at` to `stop` of a stream. The block at `at` has `given` rows that were given out. stop None: reading finds the
+    end.
 
-    place: of chunk `at`, for streams that are read from a place on.
+    place: the position of chunk `at`, for streams that are read from a position on.
     """
 
     at: int
@@ -40,7 +41,8 @@ class Lane:
 
 
 class Cut(NamedTuple):
-    """Rows `start` to `stop` of a block: of the rows that chunks `first` to `after` have. place: of the first chunk."""
+    """Rows `start` to `stop` of a block, which consists of the chunks `first` to `after`. place: the position of the first
+    chunk."""
 
     stream: int
     first: int
@@ -53,16 +55,17 @@ class Cut(NamedTuple):
 class _Block(NamedTuple):
     after: int
     rows: int
-    place: Any  # behind the block
+    place: Any  # the position behind the block
 
 
-# Returns the rows of a chunk of a stream, which begins at a place; None: the stream ends there, which only a lane without a stop does.
+# (stream, chunk, place of the chunk) -> its rows. None: the stream ends before the chunk, which only happens in a lane without a
+# stop.
 Sizes = Callable[[int, int, Any], "ChunkRows | None"]
 
 
 class Dealing:
-    """The rest of an epoch. step: from one chunk of a stream to its next. least: rows of a block, which has as many chunks as it
-    takes; fewer only where the lane ends. A block of a local shuffle is shuffled as a whole."""
+    """The rest of an epoch. step: the difference between neighbouring chunks of a stream. least: rows of a block: a block takes
+    chunks until it has so many rows or the lane ends. A local shuffle shuffles the rows of one block."""
 
     sizes: Sizes
 
@@ -101,13 +104,13 @@ class Dealing:
         return [cut for of_stream in cuts for cut in of_stream]
 
     def rounds(self) -> int:
-        """Returns how many rows each stream can give out from its block; 0 where that is no whole turn of all streams."""
+        """Returns how many rows every stream can give out from its current block; 0 if the streams are in the middle of a turn."""
         if self.turn or any(self._ended):
             return 0
         return min(self._block(stream).rows - lane.given for stream, lane in enumerate(self.lanes))
 
     def _room(self, stream: int) -> int:
-        """Returns how many rows are left of the block that a stream has begun."""
+        """Returns how many rows are left in the current block of a stream."""
         return self._block(stream).rows - self.lanes[stream].given if self.begun(stream) else 0
 
     def _give(self, stream: int, rows: int, cuts: list[Cut]) -> None:
@@ -121,7 +124,7 @@ class Dealing:
             self._pass(stream, block)
 
     def _has_row(self, stream: int) -> bool:
-        """Returns True if the stream has a row, after it has begun its next block or taken chunks of another stream."""
+        """Returns True if the stream has a row. It may begin the stream's next block, or take over chunks of another stream."""
         while not self.begun(stream):
             block = self._block(stream)
             if block.rows:
@@ -152,14 +155,15 @@ class Dealing:
         return True
 
     def _unbegun(self, stream: int) -> int:
-        """Returns how many chunks a stream has not begun. None of a stream whose end is unknown can be taken."""
+        """Returns how many chunks of a stream others may take over; 0 if the stream's end is unknown."""
         lane = self.lanes[stream]
         if lane.stop is None:
             return 0
         return lane.stop - (self._block(stream).after if self.begun(stream) else lane.at)
 
     def _block(self, stream: int) -> _Block:
-        """Returns the block that begins at a lane's first chunk. A block that is begun cannot lose chunks, so it is always the same."""
+        """Returns the block at a lane's first chunk. It is always the same block, because a block that is begun loses no
+        chunks."""
         block = self._blocks[stream]
         if block is None:
             lane = self.lanes[stream]
@@ -177,7 +181,7 @@ class Dealing:
 
 
 def part_of(cuts: Sequence[Cut], world: int, rank: int, *, equal: bool) -> list[Cut]:
-    """Returns what a rank gives out of a global batch. With `equal` all ranks give out as many rows."""
+    """Returns a rank's part of a global batch. With `equal` all ranks have as many rows."""
     low, high = bounds(sum(cut.stop - cut.start for cut in cuts), world, rank, equal=equal)
     assert high is not None
     part: list[Cut] = []

@@ -1,4 +1,4 @@
-"""The progress of an iteration, and the state that keeps it."""
+"""The progress of an iteration, and the states that store it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from rtrain.data._dealing._lanes import Dealing, Lane
 from rtrain.data._dealing._streams import Streams
 from rtrain.data._position import Stage
 
-LANES_VERSION = 3  # of epochs in which only reading finds how many rows a stream has
+LANES_VERSION = 3  # of states of epochs in which only reading finds how many rows a stream has
 VERSION = 2
-OLD_VERSION = 1  # its states are lists of stages; the epoch that such a state was taken in ends by that rule
+OLD_VERSION = 1  # Its states are lists of stages. An epoch that is resumed from such a state ends by the rule of that version.
 
 
 @dataclass(frozen=True)
 class Local:
-    """A local shuffle: a stream gives out windows of `rows` rows one after the other, the rows of each in a random order."""
+    """A local shuffle. A stream gives out windows of `rows` rows one after the other, each in a random order."""
 
     rows: int
     seed: int
@@ -27,7 +27,7 @@ class Local:
 
 @dataclass(kw_only=True)
 class Progress:
-    """consumed: rows that the loop was given in this iteration. rows: of the whole epoch."""
+    """consumed: rows that the loop received in this iteration. rows: rows of the whole epoch."""
 
     epoch: int
     rows: int | None
@@ -37,13 +37,13 @@ class Progress:
 
 @dataclass(kw_only=True)
 class Given(Progress):
-    """How far an iteration of streams has come. begun: rows of the dealing that were given out before this iteration."""
+    """The progress of an iteration of streams. begun: rows that were dealt before this iteration."""
 
     streams: Streams
     world: int
     begun: int = 0
     local: Local | None = None
-    batch: int | None = None  # rows of a global batch; None: rows are given out one by one, or as they come
+    batch: int | None = None  # rows of a global batch; None: rows are given out one by one, or in blocks as they are read
 
     @property
     def given(self) -> int:
@@ -55,8 +55,8 @@ class Given(Progress):
 
 
 class _Passed(NamedTuple):
-    """The rest of an epoch after `own` rows of this rank in this iteration, which are `given` rows of the dealing. step: so many rows of the
-    dealing are each next row of this rank; 0: its next rows are one batch."""
+    """The rest of an epoch after this rank gave out `own` rows in this iteration, when the streams have dealt `given` rows.
+    step: how many dealt rows belong to each further row of this rank; 0: its next rows are one batch."""
 
     own: int
     given: int
@@ -66,10 +66,10 @@ class _Passed(NamedTuple):
 
 @dataclass(kw_only=True)
 class OfLanes(Progress):
-    """How far an iteration has come in which only reading finds how many rows a stream has.
+    """The progress of an iteration in which only reading finds how many rows a stream has.
 
-    dealing: what is left behind the rows that were read. given: rows of the dealing before this iteration. left_out: rows that the
-    epoch's end leaves out.
+    dealing: the rest of the epoch after the rows that were read. given: rows dealt before this iteration. left_out: rows that
+    are dropped at the epoch's end.
     """
 
     dealing: Dealing
@@ -80,18 +80,18 @@ class OfLanes(Progress):
     batch: int | None = None
     left_out: int = 0
     read: deque[_Passed] = field(default_factory=deque)
-    lock: threading.Lock = field(default_factory=threading.Lock)  # of `read`: one thread reads rows, another one takes states
+    lock: threading.Lock = field(default_factory=threading.Lock)  # guards `read`: one thread reads rows, another one takes states
 
     def __post_init__(self) -> None:
         self.read.append(_Passed(0, self.given, self.dealing.copy()))
 
     def passed(self, own: int, dealt: int, turns_of: Dealing | None = None) -> None:
-        """Takes that the next `dealt` rows of the dealing were read, of which `own` are this rank's. turns_of: what was left before
-        them, if they are given out one by one."""
+        """Records that the next `dealt` rows were read, `own` of them for this rank. turns_of: the rest before these rows, if
+        they are given out one by one."""
         if self.equal:
             self.left_out += dealt - own * self.world
         if not own:
-            return  # other ranks may not have read so far, and have the same state
+            return  # Other ranks may not have read these rows yet. All ranks must have the same state.
         with self.lock:
             last = self.read[-1]
             if turns_of is not None:
@@ -100,7 +100,7 @@ class OfLanes(Progress):
         self.newest()
 
     def newest(self) -> _Passed:
-        """Returns what the loop was given last. What was left before is dropped."""
+        """Returns the rest after the rows that the loop received last. Drops older entries."""
         with self.lock:
             while len(self.read) > 1 and self.read[1].own <= self.consumed:
                 self.read.popleft()
@@ -118,7 +118,8 @@ class OfLanes(Progress):
 
 @dataclass(kw_only=True)
 class Staged(Progress):
-    """How far an iteration has come whose rows are divided as contiguous parts: by a state of version 1, or among loader processes."""
+    """The progress of an iteration in which ranks read contiguous parts: resumed from a state of version 1, or among loader
+    processes."""
 
     before: tuple[Stage, ...]
     stage: Stage
@@ -138,7 +139,8 @@ class Staged(Progress):
 
 @dataclass(frozen=True)
 class Resumed:
-    """What a state says of the epoch that it was taken in. streams: None in a state of version 1, whose rule the stages are."""
+    """The contents of a state: its epoch and what was given out. streams: None for a state of version 1, which has stages
+    instead."""
 
     rows: int | None
     streams: Streams | None = None
@@ -146,8 +148,8 @@ class Resumed:
     local: Local | None = None
     batch: int | None = None
     stages: tuple[Stage, ...] = ()
-    lanes: tuple[Lane, ...] = ()  # what the streams have left, where only reading finds how many rows they have
-    turn: int = 0  # the stream that gives the next row of such an epoch
+    lanes: tuple[Lane, ...] = ()  # the rest of each stream, if only reading finds how many rows it has
+    turn: int = 0  # the stream that deals the next row of such an epoch
 
     @property
     def begins(self) -> bool:
@@ -171,7 +173,7 @@ class Resumed:
 
 
 def read(state: Mapping[str, Any]) -> Resumed:
-    """Returns what a state says. ValueError for what is no state, and for a version that is not known here."""
+    """Returns the contents of a state. ValueError for a value that is no state, or has an unknown version."""
     if not isinstance(state, Mapping) or not {"version", "epoch", "seed"} <= state.keys():
         raise ValueError("this is no state of a dataset's share: it is what shard.state_dict() gave")
     if state["version"] == OLD_VERSION and "stages" in state:

@@ -1,9 +1,9 @@
-"""Which rows of an epoch each global batch has, and which of them a rank gives out. Pure arithmetic: no data, no files.
+"""Computes the rows of each global batch of an epoch, and each rank's part of them. This module reads no data and no files.
 
-An epoch's positions are cut into `count` streams of neighbouring rows. The epoch deals its rows in turn: row m of the dealing is
-row m // count of stream m % count. A global batch is the next rows of the dealing, in the order of their streams, and rank r
-gives out the r-th of equal parts of it. So a global batch depends on the streams alone, not on the number of ranks, and `given`,
-how many rows were dealt, says exactly which rows were given out.
+An epoch's positions are cut into `count` streams of neighbouring rows. The streams deal one row each, in turn: row m of the
+dealing is row m // count of stream m % count. A global batch has the next rows of the dealing, in the order of their streams.
+Rank r gives out the r-th of equal parts of it. So a global batch depends on the streams, not on the number of ranks. The number
+of dealt rows, `given`, determines which rows were given out.
 
 Invariant: 0 <= given <= dealt <= rows, and rows - dealt < count.
 """
@@ -28,19 +28,20 @@ class Cut(NamedTuple):
 
 @dataclass(frozen=True)
 class Streams:
-    """rows: of the whole epoch; None if nobody counted them, which only a single stream allows. equal: all streams have one length."""
+    """rows: rows of the whole epoch; None if they were not counted, which is possible for a single stream only. equal: all
+    streams have the same length."""
 
     count: int
     rows: int | None
     equal: bool = True
 
     def range_of(self, stream: int) -> tuple[int, int | None]:
-        """Returns the positions of a stream: the first, and the one behind the last."""
+        """Returns the positions of a stream: the first one, and the end."""
         return bounds(self.rows, self.count, stream, equal=self.equal)
 
     @property
     def dealt(self) -> int | None:
-        """The number of rows that an epoch deals. With `equal` the last `rows % count` are left out."""
+        """Returns the number of rows that an epoch deals. With `equal` the last `rows % count` rows are left out."""
         return self.rows - self.rows % self.count if self.equal and self.rows is not None else self.rows
 
     def of_stream(self, given: int, stream: int) -> int:
@@ -56,7 +57,7 @@ class Streams:
         return merged(left)
 
     def part(self, given: int, rows: int, world: int, rank: int) -> list[Cut]:
-        """Returns what a rank gives out of the global batch of the `rows` rows that follow the first `given`."""
+        """Returns a rank's part of the global batch of `rows` rows that follows the first `given` rows."""
         low, high = bounds(rows, world, rank, equal=self.equal)
         assert high is not None
         cuts: list[Cut] = []
@@ -73,9 +74,9 @@ class Streams:
         return cuts
 
     def batches(self, given: int, size: int, world: int, rank: int) -> Iterator[list[Cut]]:
-        """Yields what a rank gives out of each global batch of `size * world` rows. The last one has what is left of the epoch.
+        """Yields a rank's part of each global batch of `size * world` rows. The last batch has the rest of the epoch.
 
-        With `equal`, the last batch has as many rows for each rank: fewer than `world` rows are left out.
+        With `equal`, the last batch has as many rows for each rank. Fewer than `world` rows are left out.
         """
         assert self.dealt is not None
         while given < self.dealt:
@@ -90,9 +91,9 @@ class Streams:
             given += rows
 
     def row_by_row(self, given: int, world: int, rank: int) -> Iterator[tuple[int, int]]:
-        """Yields the stream and the place of each row that a rank gives out, where a global batch has one row of each rank."""
+        """Yields stream and place of each row of a rank, where a global batch has one row of each rank."""
         assert self.dealt is not None
-        turn = math.lcm(self.count, world)  # after so many rows, each stream has dealt as many
+        turn = math.lcm(self.count, world)  # After so many rows, each stream has dealt the same number of rows.
         cuts = [self.part(given + row, world, world, rank)[0] for row in range(0, turn, world)]
         for number in range((self.dealt - given) // world):
             turns, place = divmod(number, len(cuts))
@@ -108,10 +109,10 @@ class Streams:
         return stop - start
 
     def is_own(self, given: int, world: int) -> bool:
-        """Returns True if each rank gives out one stream from here on, whatever the size of its batches."""
+        """Returns True if each rank reads one whole stream from here on, whatever its batch size is."""
         return self.count == world and given % self.count == 0
 
     def readers(self, world: int) -> int:
-        """Returns how many ranks read the stream that most ranks read, where batches have as many rows of each stream."""
+        """Returns how many ranks read one stream, at most, if batches have as many rows of each stream."""
         ends = [math.ceil((stream + 1) * world / self.count) - stream * world // self.count for stream in range(self.count)]
         return max(ends)

@@ -1,1 +1,1 @@
-"""Files of object stores: parts of them, fetched side by side and ahead of the reader."""
+"""Reads files of object stores: several parts of a file at the same time, and ahead of the reader."""

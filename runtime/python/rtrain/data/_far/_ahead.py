@@ -1,4 +1,4 @@
-"""Remote groups that are fetched before they are read."""
+"""Fetches remote groups before they are read."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Fetching(Protocol):
 
 
 class Ahead:
-    """Opens the groups of a source for one run, and begins to fetch those that the run reads next."""
+    """Opens the groups of a source for one run, and begins to fetch the groups that the run reads next."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
         self._fetched: dict[Any, Callable[[int], Iterator[Block]]] = {}
-        self._coming: list[int] | None = None  # the groups in their order; None: the order of the source
+        self._coming: list[int] | None = None  # the groups in the order in which they are read; None: the source's order
 
     def expect(self, groups: Sequence[int]) -> None:
         """Sets the order in which groups are read. A group may come several times."""

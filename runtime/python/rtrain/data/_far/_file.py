@@ -1,4 +1,4 @@
-"""Remote files as Python's file objects, which read from fetched parts."""
+"""Remote files as file objects of Python, which read fetched parts."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 
 from rtrain.data._far._parts import PART_BYTES, Part, Parts, in_parts
 
-_STREAM_AHEAD = 4  # parts of a stream that are fetched ahead
+_STREAM_AHEAD = 4  # the number of parts that a stream fetches ahead
 
 
 class RandomFile(io.RawIOBase):
-    """A file that is read anywhere. Its `ranges` (start and stop, sorted, none overlaps) are fetched from the beginning on, and
-    each part is held until the file is closed. What lies outside of them is fetched when it is read, and not held."""
+    """A file with random access. Its `ranges` (start and stop, sorted, without overlaps) are fetched at once, and each part is
+    held until the file is closed. Other bytes are fetched when they are read, and not held."""
 
     def __init__(self, parts: Parts, path: str, size: int, ranges: Sequence[tuple[int, int]] = ()) -> None:
         self._parts, self._path, self._size, self._at = parts, path, size, 0
@@ -43,7 +43,7 @@ class RandomFile(io.RawIOBase):
         while self._at < stop:
             piece = self._some(self._at, stop)
             if not piece:
-                break  # the file is shorter than it was
+                break  # The file was truncated after it was opened.
             pieces.append(piece)
             self._at += len(piece)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
@@ -54,7 +54,7 @@ class RandomFile(io.RawIOBase):
         return len(content)
 
     def _some(self, at: int, stop: int) -> bytes:
-        """Returns bytes from `at` on, some of those up to `stop`."""
+        """Returns at least one byte from `at` on, before `stop`."""
         number = bisect.bisect_right(self._starts, at) - 1
         if number >= 0:
             part = self._fetched[number]
@@ -69,13 +69,13 @@ class RandomFile(io.RawIOBase):
 
 
 class SequentialFile(io.RawIOBase):
-    """A file that is read from its beginning, or from byte `start`, to byte `stop`."""
+    """A file that is read in order, from byte `start` to byte `stop`."""
 
     def __init__(self, parts: Parts, path: str, stop: int, start: int = 0) -> None:
         self._parts, self._path = parts, path
         self._to_fetch = deque(in_parts(start, stop))
         self._fetched: deque[Part] = deque()
-        self._content, self._at = b"", 0  # of the present part
+        self._content, self._at = b"", 0  # the bytes and the position of the current part
 
     def readable(self) -> bool:
         return True
@@ -90,7 +90,7 @@ class SequentialFile(io.RawIOBase):
                 return b""
             self._content, self._at = self._parts.content(self._fetched.popleft()), 0
             if not self._content:
-                return b""  # the file is shorter than it was
+                return b""  # The file was truncated after it was opened.
         content = self._content[self._at : self._at + size]
         self._at += len(content)
         return content

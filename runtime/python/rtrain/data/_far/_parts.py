@@ -1,8 +1,9 @@
-"""Parts of a remote file, each fetched by a request of its own, several requests at the same time.
+"""Fetches parts of remote files, each by its own request, several requests at the same time.
 
-A connection to an object store has a latency of tens of milliseconds and a bounded rate; several connections together are
-faster. A request that fails is repeated. A request that is slow beside the others is sent a second time, and the first answer
-counts. No answer within the deadline is an error, so that a dead connection does not stop a training run for ever.
+A connection to an object store has a latency of tens of milliseconds and a limited rate; several connections together are
+faster. A failed request is repeated. A request that is slow compared with the others is sent a second time, and the first
+answer counts. If no answer is received within the deadline, the reader gets an error, so that a dead connection does not block
+a training run.
 """
 
 from __future__ import annotations
@@ -19,21 +20,21 @@ from typing import Any
 from pyarrow import fs
 
 PART_BYTES = 4 << 20
-CONNECTIONS = 8  # requests of one reader at the same time, without second requests
-DEADLINE_S = 120.0  # from the first request for a part to its bytes
+CONNECTIONS = 8  # simultaneous requests of one reader, without second requests
+DEADLINE_S = 120.0  # seconds from the first request for a part until its bytes are received
 _TRIES = 4
-_PAUSE_S = 0.25  # before the first repetition; doubled with each
-_SECOND_AFTER_S = 5.0  # a second request, as long as too few have been answered to know what is slow
-_SLOW = 3.0  # times the median of the answers
+_PAUSE_S = 0.25  # seconds before the first repetition; doubles with each one
+_SECOND_AFTER_S = 5.0  # seconds until a second request is sent, while few answers are known
+_SLOW = 3.0  # A request is slow if it takes so many times the median of the answers.
 _SECOND_AT_LEAST_S = 0.5
 _ANSWERS_KNOWN = 4
-_IDLE_S = 2.0  # a thread without work ends
+_IDLE_S = 2.0  # seconds after which a thread without work ends
 _HANDLES = 16
 
 
 @dataclass(eq=False)
 class Part:
-    """Bytes `offset` to `offset + length` of a file; fewer at the end of the file."""
+    """Bytes `offset` to `offset + length` of a file, or fewer at the end of the file."""
 
     path: str
     offset: int
@@ -44,7 +45,7 @@ class Part:
     _begun: float | None = field(default=None, repr=False)
 
     def finish(self, content: bytes | None, error: Exception | None = None) -> None:
-        """Sets the bytes or the error. Only the first call has an effect."""
+        """Sets the bytes or the error. Later calls have no effect."""
         if not self._there.is_set():
             self._content, self._error = content, error
             self._there.set()
@@ -55,7 +56,7 @@ class Part:
 
 
 class Parts:
-    """Fetches parts of the files of one file system. Any thread may call it."""
+    """Fetches parts of the files of one file system. It is thread-safe."""
 
     def __init__(self, system: Any, connections: int = CONNECTIONS, deadline_s: float = DEADLINE_S) -> None:
         self.system, self.connections, self.deadline_s = system, connections, deadline_s
@@ -67,11 +68,11 @@ class Parts:
         self._requests: queue.SimpleQueue[Part] = queue.SimpleQueue()
         self._threads = self._idle = 0
         self._handles: dict[str, Any] = {}
-        self._answers: deque[float] = deque(maxlen=32)  # seconds for a whole part
+        self._answers: deque[float] = deque(maxlen=32)  # the seconds of the last requests for whole parts
 
     def fetch(self, path: str, offset: int, length: int) -> Part:
         """Begins to fetch a part; `content` waits for it."""
-        if self._process != os.getpid():  # a forked child has none of the threads
+        if self._process != os.getpid():  # A forked child has none of the threads.
             self._begin_in_this_process()
         part = Part(path, offset, length)
         self._requests.put(part)
@@ -85,8 +86,8 @@ class Parts:
         """Waits for the bytes of a part.
 
         Raises:
-            TimeoutError: the bytes have not come within `deadline_s`.
-            Exception: the file system's own; an OSError after several tries.
+            TimeoutError: the bytes were not received within `deadline_s`.
+            Exception: the file system's own error; for an OSError, after several tries.
         """
         waits_since, second_sent = time.monotonic(), False
         while not part.finished:
@@ -95,7 +96,7 @@ class Parts:
             if passed >= self.deadline_s:
                 part.finish(None, self._too_late(part))
             elif not second_sent and passed >= self._second_after():
-                second_sent = True  # also of a part that waits behind requests without an answer
+                second_sent = True  # Also counts for a part that waits behind requests without an answer.
                 threading.Thread(target=self._get, args=(part,), name="rtrain-fetch-again", daemon=True).start()
             else:
                 limit = self.deadline_s if second_sent else min(self._second_after(), self.deadline_s)
@@ -156,7 +157,7 @@ class Parts:
             part.finish(content)
 
     def _read(self, part: Part) -> bytes:
-        if isinstance(self.system, fs.PyFileSystem):  # its files have one position each
+        if isinstance(self.system, fs.PyFileSystem):  # Each file object has a position, so each request opens its own.
             with self.system.open_input_file(part.path) as opened:
                 opened.seek(part.offset)
                 return bytes(opened.read(part.length))
