@@ -1,1 +1,1 @@
-"""Nodes that make the rows of each stream by themselves: a mix of sources, and packed sequences."""
+"""Nodes whose rows are made stream by stream: a mix of sources, and packed sequences."""

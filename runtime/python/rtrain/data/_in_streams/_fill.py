@@ -1,4 +1,4 @@
-"""The arithmetic of packing: which parts of which documents a row has, and the arrays of rows."""
+"""The arithmetic of packing: computes the parts of documents in each row, and fills arrays with them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Part(NamedTuple):
-    """Tokens `start` to `stop`, counted in all documents together; they are of one document."""
+    """Tokens `start` to `stop` of one document. Positions count the tokens of all documents together."""
 
     start: int
     stop: int
@@ -34,7 +34,7 @@ class Asked(Protocol):
 
 
 def in_turn(lengths: Array, start: int, stop: int, length: int) -> list[list[Part]]:
-    """Returns the parts of rows that have the tokens `start` to `stop` of all documents, one after the other."""
+    """Returns the parts of rows that hold the tokens `start` to `stop` of all documents in their order."""
     ends = np.cumsum(lengths)
     cuts = np.unique(np.concatenate([np.arange(start, stop, length), ends[(ends > start) & (ends < stop)], [stop]])).tolist()
     bins: list[list[Part]] = [[] for _ in range(-(-(stop - start) // length))]
@@ -44,9 +44,10 @@ def in_turn(lengths: Array, start: int, stop: int, length: int) -> list[list[Par
 
 
 def best_fits(lengths: Array, length: int) -> list[list[Part]]:
-    """Returns the parts of rows in which documents stay whole. Each goes, the longest first, where it leaves least room.
+    """Returns the parts of rows in which documents stay whole. Documents are placed by length, the longest first, each into the
+    row with the least room that fits it.
 
-    A document longer than a row fills rows of its own, and its rest is packed as a document is.
+    A document longer than a row fills whole rows, and its rest is placed like a document.
     """
     items: list[Part] = []
     start = 0
@@ -54,7 +55,7 @@ def best_fits(lengths: Array, length: int) -> list[list[Part]]:
         items += [Part(first, min(first + length, start + size)) for first in range(start, start + size, length)]
         start += size
     bins: list[list[Part]] = []
-    room: list[tuple[int, int]] = []  # (tokens that still fit, the bin), ascending
+    room: list[tuple[int, int]] = []  # (free tokens, number of the row), ascending
     for item in sorted(items, key=lambda part: part.start - part.stop):
         size = item.stop - item.start
         at = bisect.bisect_left(room, (size, -1))
@@ -68,7 +69,8 @@ def best_fits(lengths: Array, length: int) -> list[list[Part]]:
 
 
 def rows(tokens: Sequence[Array], bins: Sequence[Sequence[Part]], asked: Asked) -> Block:
-    """Returns rows of these parts: the tokens, the number of the document within its row (-1: padding) and the place in its part."""
+    """Returns rows of these parts: the tokens, the number of each token's document within the row (-1: padding), and the
+    token's position in its part."""
     shape = (len(bins), asked.length)
     columns = [_padded(shape, *column) for column in zip(asked.columns, asked.padding, tokens, strict=True)]
     documents = np.full(shape, -1, dtype=np.int32)
@@ -96,13 +98,13 @@ def _padded(shape: tuple[int, int], name: str, padding: float, tokens: Array) ->
 
 
 def together(arrays: Sequence[Array]) -> Array:
-    """Returns the arrays one below the other. Lists without values have no type, and add none."""
+    """Returns the concatenated arrays. Empty arrays are skipped, because they have no useful type."""
     filled = [array for array in arrays if len(array)] or list(arrays[:1])
     return filled[0] if len(filled) == 1 else np.concatenate(filled)
 
 
 def lists(block: Block, names: Sequence[str], caller: str) -> tuple[list[Array], Array]:
-    """Returns the values of columns of lists, one list below the other, and the length of each list.
+    """Returns the concatenated lists of each column, and the length of each list.
 
     TypeError for a column without lists of numbers, ValueError for nulls and for columns whose lists differ in length.
     """

@@ -1,8 +1,8 @@
-"""Nodes whose rows are found stream by stream: how many rows a stream has follows from reading it, or from its sources' rows.
+"""Nodes whose row count is found for each stream, by reading the stream or from the row counts of its sources.
 
-To the rest of the engine their streams lie one after the other, so the streams of an epoch are cut from all of them. Where lengths
-differ, the end of a longer stream is dealt with a shorter one's rows. A table of an epoch keeps the place of each piece. With the
-table, a piece is read without the pieces before it.
+Other nodes see the streams as one sequence. The epoch's streams are cut from it, so a rank may read the end of a long stream as
+part of a shorter one. A table for each epoch stores the place of each piece. With the table, a piece is read without the pieces
+before it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from rtrain.data._in_streams import _onward, _sequences
 from rtrain.data._in_streams._onward import Place, Reader
 from rtrain.data._plan import Node, Order, Piece, Run
 
-_TABLES = 2  # epochs
+_TABLES = 2  # epochs whose tables are kept
 
 
 @dataclass(frozen=True)
 class _Entry:
-    """A piece of a stream: its place, the rows of the stream before it, and its own rows."""
+    """A piece of a stream: its place, the number of the stream's rows before it, and the number of its rows."""
 
     place: Place
     before: int
@@ -29,7 +29,7 @@ class _Entry:
 
 
 class Found(Node):
-    """A node with `of_stream`. `each`: rows of a piece but a stream's last one."""
+    """A node that implements `of_stream`. `each`: rows of each piece, except a stream's last one."""
 
     each = 1
     steady = False
@@ -49,7 +49,7 @@ class Found(Node):
 
     @property
     def assumes(self) -> bool:
-        return False  # its rows are counted by reading where a child takes a function's word
+        return False  # The rows are counted by reading, even if a child's function is declared to keep the number of rows.
 
     def rows(self) -> int | None:
         return None
@@ -59,11 +59,11 @@ class Found(Node):
         raise NotImplementedError
 
     def known_rows(self, order: Order, stream: int) -> int | None:
-        """Returns the rows of a stream where they follow from those of the sources."""
+        """Returns the number of a stream's rows if it follows from the row counts of the sources, else None."""
         return None
 
     def place_at(self, order: Order, stream: int, row: int) -> Place:
-        """Returns the place of a row of a stream whose rows are known."""
+        """Returns the place of a row. The stream's row count must be known."""
         raise NotImplementedError
 
     def start(self, order: Order) -> Run:
@@ -76,11 +76,11 @@ class Found(Node):
         tables = {**self._tables, order: table}
         for old in list(tables)[:-_TABLES]:
             del tables[old]
-        self._tables = tables  # at once: other threads read it
+        self._tables = tables  # One assignment, because other threads read it.
 
     # -- its children -------------------------------------------------------------------------------------------------
     def length(self, child: int, order: Order, stream: int) -> int | None:
-        """Returns the rows of a stream of a child; None if only reading tells."""
+        """Returns the number of rows of a child's stream; None if only reading finds it."""
         node = self.children[child]
         if isinstance(node, Found):
             return node.known_rows(order, stream)
@@ -89,7 +89,7 @@ class Found(Node):
         return _onward.length_of(self._rows_of(child, order), order, stream)
 
     def place_in(self, child: int, order: Order, stream: int, row: int) -> Place:
-        """Returns the place of a reader at a row of a child's stream whose rows are known."""
+        """Returns the place of a reader at a row of a child's stream. The stream's row count must be known."""
         node = self.children[child]
         return [node.place_at(order, stream, row) if isinstance(node, Found) else row, 0]
 
@@ -113,8 +113,10 @@ class Found(Node):
 class _FoundRun:
     def __init__(self, node: Found, order: Order) -> None:
         self.node, self.order = node, order
-        self.places: dict[tuple[int, int], Place] = {}  # of pieces that were found, by their keys
-        self.open: tuple[tuple[int, int], Iterator[tuple[Block, Place]]] | None = None  # what comes next in an open stream
+        self.places: dict[tuple[int, int], Place] = {}  # the places of pieces, by their keys
+        self.open: tuple[tuple[int, int], Iterator[tuple[Block, Place]]] | None = (
+            None  # the next piece of an open stream, and its iterator
+        )
         self.held: tuple[tuple[int, int], Block] | None = None
 
     def pieces(self) -> Iterator[Piece]:

@@ -1,5 +1,5 @@
-"""A mix of sources: row k of a stream is of the source that (seed, epoch, stream, k) choose, and is that source's next row in the
-same stream. So a rank reads its own streams of each source alone."""
+"""A mix of sources. The source of row k of a stream is chosen by (seed, epoch, stream, k). The row is the next one of the same
+stream of that source, so a rank reads its own streams of each source only."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from rtrain.data._in_streams._turns import Mixing, Numbers, Strategy, Turn
 from rtrain.data._joins import Union
 from rtrain.data._plan import Node, Order
 
-_PIECE = 250  # rows; of a block of choices it is a fourth
-_PASS = 1 << 40  # a repeated source is read in the order of an epoch that no run reaches
+_PIECE = 250  # rows; a quarter of a block of choices
+_PASS = 1 << 40  # repetition n of a source uses the order of epoch + n * _PASS, which no run reaches as an epoch
 
 
 class Mixed(Found):
-    """timeline: weights from (epoch, rows of all streams in that epoch) on. The first is (0, 0)."""
+    """timeline: entries (epoch, rows of all streams in that epoch, weights). Weights hold from that row on. The first entry is
+    for (0, 0)."""
 
     each = _PIECE
 
@@ -64,7 +65,7 @@ class Mixed(Found):
             if (epoch, row) <= (order.epoch, 0):
                 weights = [(0, numbers)]
             elif epoch == order.epoch:
-                first = -(-max(row - stream, 0) // order.streams)  # row m of the epoch is row m // streams of stream m % streams
+                first = -(-max(row - stream, 0) // order.streams)  # Row m of the epoch is row m // streams of stream m % streams.
                 weights = [entry for entry in weights if entry[0] < first or not first]
                 weights.append((first, numbers))
         return Mixing(tuple(weights), self._key(order, stream), self.strategy, endless)
@@ -73,12 +74,13 @@ class Mixed(Found):
         return (order.seed if self.seed is None else self.seed, _SALT + len(self.children), order.epoch, stream)
 
     def _of_source(self, source: int, passes: int, order: Order) -> Order:
-        """Returns the order of a source: another one for each source and each time that it is repeated."""
+        """Returns the order of a source. It differs for each source and each repetition."""
         seed = _chance.number_of(order.seed, _SALT, source)
         return dataclasses.replace(order, seed=seed, epoch=order.epoch + passes * _PASS)
 
     def known(self, order: Order) -> _Lengths | None:
-        """Returns how long the streams are, where the sources' rows are known. With `equal`, all of them end together."""
+        """Returns the lengths of the streams if the sources' row counts are known, else None. With `equal`, all streams end
+        together."""
         if order not in self._lengths:
             if len(self._lengths) > 64:
                 self._lengths = {}
@@ -90,7 +92,7 @@ class Mixed(Found):
         for stream in range(order.streams):
             lengths = [self.length(source, self._of_source(source, 0, order), stream) for source in range(len(self.children))]
             if any(isinstance(child, Found) for child in self.children) and self.strategy == "all_exhausted":
-                return None  # a repeated source has other rows in each pass
+                return None  # A repeated source has other rows in each pass.
             whole = [length for length in lengths if length is not None]
             if len(whole) < len(lengths):
                 return None
@@ -145,14 +147,14 @@ _SALT = 0x6D6978
 
 @dataclasses.dataclass(frozen=True)
 class _Lengths:
-    """sources: for each stream the rows of each source. rows: of each stream of the mix."""
+    """sources: the rows of each source, for each stream. rows: the rows of each stream of the mix."""
 
     sources: list[list[int]]
     rows: list[int]
 
 
 class _Drawn:
-    """The rows of a mixed stream, drawn from readers of its sources."""
+    """The rows of a mixed stream, read from its sources."""
 
     def __init__(
         self,
@@ -166,7 +168,7 @@ class _Drawn:
         self._opened, self._refuse_empty = opened, refuse_empty
 
     def blocks(self, end: int) -> Iterator[Block]:
-        """Yields the rows up to row `end` of the stream, or up to its end."""
+        """Yields the rows up to row `end` of the stream, or up to the stream's end."""
         while self.turn.row < end:
             self.turn, chosen = self.mixing.choices(self.turn, end - self.turn.row)
             if not len(chosen):
@@ -182,7 +184,7 @@ class _Drawn:
         self.turn = self.mixing.after(self.turn, chosen)
         counts = np.bincount(chosen, minlength=len(self.readers)).tolist()
         parts = [block for reader, count in zip(self.readers, counts, strict=True) if count for block in reader.take(count)]
-        by_source = np.argsort(chosen, kind="stable")  # row n of the parts is row by_source[n] of the block
+        by_source = np.argsort(chosen, kind="stable")  # Row n of the concatenated parts is row by_source[n] of the block.
         places = np.empty_like(by_source)
         places[by_source] = np.arange(len(chosen))
         whole = _block.concat(parts)
@@ -198,7 +200,7 @@ class _Drawn:
 
 
 def mixed(weights: Mapping[Any, float], nodes: Mapping[Any, Node], seed: int | None, strategy: Any, schedule: Any) -> Mixed:
-    """Returns the node of `rtrain.data.mix`, whose arguments these are. nodes: the plans of the datasets."""
+    """Returns the node of `rtrain.data.mix`, which has the same arguments. nodes: the plans of the datasets."""
     if strategy not in get_args(Strategy):
         raise ValueError(f"mix: stopping_strategy is {strategy!r}; it is one of {', '.join(get_args(Strategy))}")
     timeline = {(0, 0): _numbers("weights", weights, nodes)}

@@ -1,7 +1,7 @@
-"""The rows of one stream of a node, from a place on. A place is a small value that JSON can hold; None is the stream's beginning.
+"""Reads one stream of a node from a place on. A place is a small value that JSON can hold; None is the stream's beginning.
 
-Most nodes have positions: a stream is a range of them, and a place is a number of rows. A `Found` node (_found.py) makes the rows of a
-stream out of its children's rows of that stream, and has places of its own.
+Most nodes have positions: a stream is a range of positions, and a place is a number of rows. A `Found` node (_found.py) makes
+the rows of a stream from its children's rows of that stream, and defines its own places.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ Place = Any
 
 
 class Reader:
-    """The rows of a stream, which are taken onwards. It holds the blocks that were read and not taken."""
+    """Reads the rows of a stream in order. It holds the blocks that were read and not taken."""
 
     def __init__(self, blocks: Iterator[tuple[Block, Place]], place: Place = None) -> None:
-        """place: of the first row: what `blocks` begin with, and how many of their rows lie before it."""
+        """place: the place of the first row: the place where `blocks` begins, and the number of rows to skip."""
         self._coming = blocks
         self._before: Place = None if place is None else place[0]
         self._skipped: int = 0 if place is None else place[1]
@@ -31,13 +31,13 @@ class Reader:
             pass
 
     def ready(self, rows: int) -> int:
-        """Returns how many of the next `rows` rows there are, which are then held."""
+        """Reads until `rows` rows are held or the stream ends. Returns how many rows are held, `rows` at most."""
         while self._rows < rows and self._more():
             pass
         return min(rows, self._rows)
 
     def take(self, rows: int) -> list[Block]:
-        """Returns the next `rows` rows, which are ready, in blocks."""
+        """Returns the next `rows` rows in blocks. They must be held: see `ready`."""
         taken: list[Block] = []
         self._rows -= rows
         while self._held and (rows > 0 or self._held[0][0].rows == self._skipped):
@@ -53,7 +53,7 @@ class Reader:
         return taken
 
     def take_block(self) -> tuple[Block, Place] | None:
-        """Returns what is left of the next block, and the place of its first row; None at the stream's end."""
+        """Returns the rest of the next block, and the place of its first row; None at the stream's end."""
         if not self.ready(1):
             return None
         place = self.place
@@ -67,7 +67,7 @@ class Reader:
         coming = next(self._coming, None)
         if coming is None:
             return False
-        if not self._held and self._skipped >= coming[0].rows:  # a place at the end of a block, or a block without rows
+        if not self._held and self._skipped >= coming[0].rows:  # The place is at the end of a block, or the block is empty.
             self._skipped -= coming[0].rows
             self._before = coming[1]
         else:
@@ -77,7 +77,7 @@ class Reader:
 
 
 def rows_of_streams(node: Node, order: Order) -> int | None:
-    """Returns the rows of a node that has positions; None if a single stream is read on to its end."""
+    """Returns the row count of a node that has positions; None if the rows of a single stream need no count."""
     known = None if node.assumes and not order.strict else node.rows()
     if known is None and order.streams > 1:
         return sum(piece.rows for piece in node.start(order).pieces())
@@ -85,13 +85,13 @@ def rows_of_streams(node: Node, order: Order) -> int | None:
 
 
 def length_of(rows: int | None, order: Order, stream: int) -> int | None:
-    """Returns the rows of a stream of a node that has `rows` rows."""
+    """Returns the row count of a stream. rows: the row count of the node."""
     start, stop = Streams(order.streams, rows, order.equal).range_of(stream)
     return None if stop is None else stop - start
 
 
 def positioned(node: Node, order: Order, stream: int, rows: int | None, place: Place) -> Iterator[tuple[Block, Place]]:
-    """Yields the blocks of a stream of a node that has positions, `rows` of them, each with the place behind it."""
+    """Yields the blocks of a stream from a place on, each with the place behind it. The node has positions and `rows` rows."""
     first, stop = Streams(order.streams, rows, order.equal).range_of(stream)
     passed = place or 0
     for block in read_ranges(node.start(order), [(first + passed, stop)]):

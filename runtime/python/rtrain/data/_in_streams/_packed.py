@@ -1,5 +1,5 @@
-"""Sequences packed into rows of a fixed length. A row's place is that of its first document, and how much of that document, or of
-its window, earlier rows have."""
+"""Sequences packed into rows of a fixed length. The place of a row is the place of its first document, and the number of tokens
+of that document, or of its window, that earlier rows have."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from rtrain.data._plan import Node, Order
 
 DOCUMENTS, POSITIONS = "document_ids", "position_ids"
 _PIECE_BYTES = 4 << 20
-WINDOW = 1024  # documents that are packed together where documents stay whole
-_WINDOW_ROWS = 128  # a window ends earlier when its documents fill so many rows
+WINDOW = 1024  # documents that are packed together if documents stay whole
+_WINDOW_ROWS = 128  # A window ends earlier if its documents fill so many rows.
 
 
 @dataclass(frozen=True)
 class Packing:
-    """The arguments of `Dataset.pack`. padding: the value behind the last token, for each column."""
+    """The arguments of `Dataset.pack`. padding: for each column, the value after the last token."""
 
     length: int
     columns: tuple[str, ...]
@@ -53,7 +53,7 @@ class Packed(Found):
         return filled(documents, skipped)
 
     def _concatenated(self, documents: _Documents, skipped: int) -> Iterator[tuple[Block, Place]]:
-        """Yields rows of documents one after the other; a document goes on in the next row."""
+        """Yields rows of concatenated documents. A document that does not fit continues in the next row."""
         length, full = self.packing.length, self.packing.length * self.each
         while documents.tokens - skipped < full and documents.more():
             pass
@@ -70,7 +70,7 @@ class Packed(Found):
                 pass
 
     def _in_windows(self, documents: _Documents, skipped: int) -> Iterator[tuple[Block, Place]]:
-        """Yields rows of whole documents; the documents of a window are placed into its rows by their lengths."""
+        """Yields rows of whole documents. The documents of a window are assigned to rows by their lengths."""
         while True:
             while documents.count < WINDOW and documents.tokens < _WINDOW_ROWS * self.packing.length and documents.more():
                 pass
@@ -93,7 +93,7 @@ class Packed(Found):
 
 
 class _Documents:
-    """Documents that were read and are not in a row that was given out, with the place of each."""
+    """The documents that were read and not given out, with the place of each."""
 
     def __init__(self, reader: Reader, packing: Packing, named: str) -> None:
         self._reader, self._packing, self._named = reader, packing, named
@@ -102,7 +102,7 @@ class _Documents:
         self.tokens = self.count = 0
 
     def more(self) -> bool:
-        """Reads the next block; False at the stream's end."""
+        """Reads the next block. Returns False at the stream's end."""
         taken = self._reader.take_block()
         if taken is None:
             return False
@@ -122,14 +122,14 @@ class _Documents:
         return np.concatenate([part.lengths for part in self._parts])
 
     def joined(self) -> list[Array]:
-        """Returns the tokens of all documents, one below the other, for each column."""
+        """Returns the concatenated tokens of all documents, for each column."""
         if self._joined is None:
             columns = range(len(self._packing.columns))
             self._joined = [_fill.together([part.values[column] for part in self._parts]) for column in columns]
         return self._joined
 
     def window(self, documents: int, tokens: int) -> Array:
-        """Returns the lengths of the first documents: as many as come to `documents`, or to `tokens`."""
+        """Returns the lengths of the first documents, up to `documents` documents or `tokens` tokens."""
         if not self._parts:
             return np.empty(0, dtype=np.int64)
         lengths = self.lengths()
@@ -137,9 +137,10 @@ class _Documents:
         return lengths[: min(documents, by_tokens)]
 
     def drop(self, tokens: int, documents: int | None = None) -> int:
-        """Removes the documents that lie in the first `tokens` tokens. Returns how many of these the first one that stays has.
+        """Removes the documents in the first `tokens` tokens. Returns how many of these tokens belong to the first document
+        that remains.
 
-        documents: how many they are, where the last of them may be empty.
+        documents: their number, needed if the last of them may be empty.
         """
         if documents is None:
             documents = int(np.searchsorted(np.cumsum(self.lengths()), tokens, side="right"))
@@ -159,7 +160,7 @@ class _Documents:
 
 @dataclass(frozen=True)
 class _Part:
-    """Documents of one block. before, row: the place of the first: the block's, and its row in it."""
+    """Documents of one block. before, row: the place of the block, and the number of the first document's row in it."""
 
     values: list[Array]
     lengths: Array
@@ -168,7 +169,7 @@ class _Part:
 
 
 def packed(child: Node, length: Any, columns: str | Sequence[str], padding: Any, *, split: bool, drop_last: bool) -> Packed:
-    """Returns the node of `Dataset.pack`, whose arguments these are."""
+    """Returns the node of `Dataset.pack`, which has the same arguments."""
     if isinstance(length, bool) or not isinstance(length, int) or length < 1:
         raise ValueError(f"pack: length is {length!r}; it is a number of tokens from 1 on")
     if drop_last and not split:

@@ -1,4 +1,4 @@
-"""The chunks of packed and mixed rows, which are made in their order alone: a stream goes on from a place."""
+"""The chunks of packed and mixed rows. They can only be made in order, so a stream is read from a place on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rtrain.data._plan import Mapped, Node, Order, Piece, Read, changed
 
 
 def is_dealt_from_lanes(node: Node) -> bool:
-    """Returns True if only reading finds how many rows there are, and ranks share them without counting."""
+    """Returns True if only reading finds the row count, and ranks share the rows without counting."""
     return not node.positioned and (_has_places(node) or _sequences.has_chunks(node))
 
 
@@ -33,7 +33,7 @@ def chunks_of(node: Node, order: Order) -> Chunks:
 
 
 def layout(node: Node) -> int:
-    """Returns a number that depends on the files or rows in memory that a node reads, as far as they are known before reading."""
+    """Returns a number that depends on the input of a node (its files or rows in memory), as far as it is known before reading."""
     if isinstance(node, Read):
         groups = node.source.groups()
         return zlib.crc32(repr([group.pieces if node.source.sized else None for group in groups]).encode())

@@ -1,7 +1,8 @@
-"""The chunks of the streams of an epoch in which only reading finds how many rows a stream has.
+"""The chunks of streams if only reading finds how many rows a stream has.
 
-`Listed`: the pieces of the input are known before rows are read, so streams are ranges of them (Parquet files, rows in memory).
-`InTurn`: they are not (CSV files, iterables), so a stream has the pieces whose numbers say so, up to the end that reading finds.
+`Listed`: the input's pieces are known before rows are read (Parquet files, rows in memory), so streams are ranges of pieces.
+`InTurn`: the pieces are not known (CSV files, iterables). A stream has every piece whose number is assigned to it, up to the
+end that reading finds.
 """
 
 from __future__ import annotations
@@ -26,20 +27,20 @@ from rtrain.data._orders import BlockOrder, Shuffled, WindowRun, equal_parts
 from rtrain.data._plan import UNKNOWN, Mapped, Node, Order, Piece, Read, ReadRun, Run, task_of
 from rtrain.data._source import Recent
 
-_CHUNKS = 4  # of a stream at least, where the input has fewer pieces
+_CHUNKS = 4  # chunks of each stream, at least, if the input has fewer pieces
 _RECENT_BYTES = 64 << 20
-_WINDOW_PIECES = 32  # of a shuffle of pieces that are not known in advance
+_WINDOW_PIECES = 32  # pieces in a window of a shuffle, if pieces are not known in advance
 
 
 def is_listed(node: Node) -> bool:
-    """Returns True if the pieces below all functions that change the number of rows are known before rows are read."""
+    """Returns True if the pieces are known before rows are read, below all functions that change the number of rows."""
     if isinstance(node, Read):
         return node.source.sized
     return node.positioned or all(map(is_listed, node.children))
 
 
 def has_chunks(node: Node) -> bool:
-    """Returns True if streams of a node's rows can be made from its input's pieces: no step chooses rows by their positions."""
+    """Returns True if streams can be made from the input's pieces, because no operation selects rows by position."""
     if node.positioned or isinstance(node, Read):
         return True
     return isinstance(node, Mapped | Rebatched | Shuffled | BlockOrder | Union) and all(map(has_chunks, node.children))
@@ -50,7 +51,8 @@ def chunks_of(node: Node, order: Order) -> Listed | InTurn:
 
 
 def onward(node: Node, order: Order, stream: int, place: Any) -> Iterator[tuple[Block, Any]]:
-    """Yields the chunks of a stream, each with the place behind it, which is the number of a chunk. No other stream takes any."""
+    """Yields the chunks of a stream, each with the place behind it. A place is the number of a chunk. No other stream takes
+    over chunks."""
     chunks = chunks_of(node, order)
     lane = chunks.lanes()[stream]
     at = lane.at if place is None else place
@@ -100,8 +102,8 @@ class InTurn:
 
 # -- pieces that are known --------------------------------------------------------------------------------------------
 class Cut(Node):
-    """The pieces of a node whose rows have positions, cut where a stream ends. Few pieces are cut further, so that streams can share
-    them evenly; batches of functions stay whole."""
+    """The pieces of a node with positions, cut at the ends of streams. If there are few pieces, they are cut further, so that
+    streams can share them evenly. Batches of functions stay whole."""
 
     divides = True
 
@@ -113,7 +115,7 @@ class Cut(Node):
         return _CutRun(self, self.children[0].start(order), order)
 
     def outlines(self, run: Run, order: Order) -> list[list[Piece]]:
-        """Returns the parts of each stream that an order has."""
+        """Returns the pieces of each stream of an order."""
         child = self.children[0]
         pieces = list(run.pieces())
         rows = sum(piece.rows for piece in pieces)
@@ -138,7 +140,7 @@ class Cut(Node):
 
 
 def _cut(pieces: list[Piece], ends: list[int], most: int) -> list[list[Piece]]:
-    """Returns the parts of pieces that lie before each end, of at most `most` rows."""
+    """Returns the pieces before each end. Pieces are cut into parts of at most `most` rows."""
     outlines: list[list[Piece]] = [[] for _ in ends]
     stream = passed = 0
     for piece in pieces:
@@ -156,7 +158,7 @@ def _cut(pieces: list[Piece], ends: list[int], most: int) -> list[list[Piece]]:
 
 
 class _Part(Piece):
-    """Rows of a piece. It has the piece's key, so that random numbers do not depend on where it is cut."""
+    """Rows of a piece. The part has the piece's key, so that random numbers do not depend on the cut."""
 
     whole: Piece
 
@@ -194,7 +196,7 @@ class _CutRun:
 
 
 def _cut_below(node: Node, streams: int) -> Node:
-    """Returns the node with `Cut` below the functions that change the number of rows."""
+    """Returns the node with a `Cut` below all functions that change the number of rows."""
     if node.positioned:
         return Cut(node, streams)
     if isinstance(node, Mapped):
@@ -221,9 +223,9 @@ def _outlines(node: Node, order: Order) -> list[list[Piece]]:
 
 # -- pieces that reading finds ----------------------------------------------------------------------------------------
 class Strided(Node):
-    """The pieces of one stream. Where there are enough files or shards, a stream has its own ones. It has a range of each large text
-    file that is left over. Every stream reads the other files, and has some pieces of them; the first pieces are cut, so that each
-    stream has rows of a small file. mixed: the shuffle that puts files in a random order."""
+    """The pieces of one stream. If there are enough files or shards, each stream has its own ones. Each remaining large text
+    file is divided into ranges, one for each stream. Every stream reads the other files and takes some of their pieces. The
+    first pieces are cut, so that each stream has rows of a small file. mixed: the shuffle that puts files in a random order."""
 
     divides = True
 
@@ -296,11 +298,12 @@ class _StridedRun:
 
 
 class _Feed:
-    """One reading of files or iterables for all streams of a rank: the streams are at neighbouring pieces, most of which are held."""
+    """One reading of files or iterables for all streams of a rank. The streams need neighbouring pieces, so recent pieces are
+    held."""
 
     def __init__(self, run: ReadRun) -> None:
         self._run = run
-        self._rows: dict[int, list[int]] = {}  # of the pieces of each file that were read
+        self._rows: dict[int, list[int]] = {}  # the rows of each piece of each file that was read
         self._coming: dict[int, Iterator[Piece]] = {}
 
     def pieces_of(self, place: int) -> Iterator[Piece]:
@@ -322,7 +325,8 @@ def _nth_of(piece: Piece, number: int, count: int) -> Piece:
 
 
 def _every(count: int, stream: int, pieces: Iterator[Piece]) -> Iterator[Piece]:
-    """Yields one of `count` neighbouring pieces, each time of another place among them, so that no period of the data meets one stream."""
+    """Yields one of every `count` neighbouring pieces. Its position among them varies, so that a period in the data does not
+    affect one stream only."""
     for turn in itertools.count():
         place = (stream + _chance.number_of(_SALT, turn)) % count
         own = next(itertools.islice(pieces, place, None), None)
@@ -372,7 +376,7 @@ class _WindowsInTurnRun:
                 return
             self.window = itertools.chain([first], itertools.islice(pieces, self.node.pieces - 1))
             yield Piece((self.order.stream, number), UNKNOWN)
-            deque(self.window, 0)  # of a window that is passed over
+            deque(self.window, 0)  # Reads past a skipped window.
 
     def read(self, piece: Piece) -> Block:
         block = _block.concat(made(task_of(self.child, part, 0, part.rows) for part in self.window))
@@ -390,7 +394,7 @@ class _WindowsInTurnRun:
 
 
 def _dealt_below(node: Node, mixed: Shuffled | BlockOrder | None) -> Node:
-    """Returns the node with the pieces of one stream below all functions."""
+    """Returns the node with a `Strided` node for one stream below all functions."""
     if isinstance(node, Shuffled) and not node.positioned:
         return WindowsInTurn(_dealt_below(node.child, node), node)
     if isinstance(node, BlockOrder) and not node.positioned:

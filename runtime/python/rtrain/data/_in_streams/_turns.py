@@ -1,8 +1,9 @@
-"""Computes from which source each row of a mixed stream comes. It is arithmetic alone: it reads no data and no files.
+"""Computes the source of each row of a mixed stream. This module reads no data and no files.
 
-A stream is cut into blocks of 1,000 rows. The weights say how many rows of each source lie below a block's end, so that a block
-has as many rows of each source as its weights say, and an error never grows. The order within a block is random, by a key of (seed,
-epoch, stream). A *turn* is how far the sources have come. Where a source ends, or other weights begin, blocks are counted anew.
+A stream is cut into blocks of 1,000 rows. The weights determine how many rows of each source precede a block's end. So each
+block has the number of rows that the weights give, and rounding errors do not accumulate. The order within a block is random,
+by a key of (seed, epoch, stream). A *turn* is the position in the stream and in each source. When a source ends or other
+weights begin, a new sequence of blocks begins.
 
 Invariant: sum(taken) == row, and begun <= taken for each source.
 """
@@ -18,15 +19,16 @@ from typing import Any, Literal
 import numpy as np
 
 BLOCK = 1000  # rows
-_WHOLE = 1 << 40  # the sum of weights, about
+_WHOLE = 1 << 40  # the approximate sum of the weights
 Strategy = Literal["first_exhausted", "all_exhausted", "all_exhausted_without_replacement"]
 Numbers = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Turn:
-    """row: rows of the stream before it. since: the row from which blocks are counted. base, taken: rows of each source before `since`
-    and before `row`. passes: how often a source began again. begun: what `taken` was when it did. gone: it has ended once."""
+    """row: the stream's rows before it. since: the row at which the current blocks began. base, taken: rows of each source
+    before `since` and before `row`. passes: how often each source was repeated. begun: the value of `taken` at the last
+    repetition. gone: the source has ended at least once."""
 
     row: int
     since: int
@@ -37,11 +39,11 @@ class Turn:
     gone: tuple[bool, ...]
 
     def place(self, source: int) -> int:
-        """Returns how many rows of a source's present pass were taken."""
+        """Returns how many rows of the source's current pass were taken."""
         return self.taken[source] - self.begun[source]
 
     def written(self) -> list[Any]:
-        """Returns the turn as JSON has it."""
+        """Returns the turn as a list that JSON can hold."""
         numbers = [self.base, self.taken, self.passes, self.begun, map(int, self.gone)]
         return [self.row, self.since, *map(list, numbers)]
 
@@ -52,16 +54,16 @@ def read(written: Sequence[Any]) -> Turn:
 
 
 def whole_numbers(weights: Sequence[float]) -> Numbers:
-    """Returns weights in the same proportions, as whole numbers. Each that is above 0 stays above 0."""
+    """Returns integer weights in the same proportions. Each weight above 0 stays above 0."""
     exact = [Fraction(weight) for weight in weights]
     total = sum(exact)
     return tuple(max(round(weight / total * _WHOLE), 1) if weight else 0 for weight in exact)
 
 
 def shares(weights: Numbers, rows: int) -> list[int]:
-    """Returns how many of `rows` rows each source has: about rows * weight / sum(weights), their sum is `rows`.
+    """Returns how many of `rows` rows each source has: about rows * weight / sum(weights). Their sum is `rows`.
 
-    More rows never give a source fewer (the method of Webster: each next row is of the source with the greatest weight / (2 n + 1)).
+    If `rows` grows, no count falls (Webster's method: the next row belongs to the source with the greatest weight / (2 n + 1)).
     """
     total, count = sum(weights), len(weights)
     given = [max(0, (2 * rows * weight - count * weight - total) // (2 * total)) for weight in weights]
@@ -76,9 +78,10 @@ def shares(weights: Numbers, rows: int) -> list[int]:
 
 @dataclass(frozen=True)
 class Mixing:
-    """The choices of one stream in one epoch. weights: from which row of the stream on which weights hold; the first from row 0.
+    """The choices of one stream in one epoch. weights: pairs of the row from which weights hold, and these weights; the first
+    row is 0.
 
-    endless: sources are repeated although all of them have ended, up to the row at which the reader stops.
+    endless: repeats sources after all of them have ended, because the reader stops at a given row.
     """
 
     weights: tuple[tuple[int, Numbers], ...]
@@ -92,7 +95,7 @@ class Mixing:
         return Turn(0, 0, none, none, none, none, (False,) * len(none))
 
     def choices(self, turn: Turn, most: int = BLOCK) -> tuple[Turn, np.ndarray[Any, Any]]:
-        """Returns the sources of the next rows, at least of one and at most of `most`; of none if the stream ends here."""
+        """Returns the turn of the current blocks, and the sources of the next rows: at most `most`, none at the stream's end."""
         first, weights = self._weights_at(turn.row)
         if first > turn.since:
             turn = replace(turn, since=turn.row, base=turn.taken)
@@ -122,13 +125,13 @@ class Mixing:
         return held
 
     def after(self, turn: Turn, chosen: np.ndarray[Any, Any]) -> Turn:
-        """Returns the turn behind rows of these sources."""
+        """Returns the turn after rows of these sources."""
         counts = np.bincount(chosen, minlength=len(turn.taken)).tolist()
         taken = tuple(before + more for before, more in zip(turn.taken, counts, strict=True))
         return replace(turn, row=turn.row + len(chosen), taken=taken)
 
     def without(self, turn: Turn, source: int) -> Turn:
-        """Returns the turn after a source was to give a row and had none: by the strategy it begins again, or is left out."""
+        """Returns the turn after a chosen source had no row. By the strategy, the source is repeated or removed."""
         gone = tuple(ended or place == source or self.strategy == "first_exhausted" for place, ended in enumerate(turn.gone))
         if self.strategy != "all_exhausted":
             return replace(turn, since=turn.row, base=turn.taken, gone=gone)
@@ -141,7 +144,7 @@ class Mixing:
         return self._onward(self.begin(), None, lengths).row
 
     def at(self, row: int, lengths: Sequence[int]) -> Turn:
-        """Returns the turn before a row, without the work of the rows before it."""
+        """Returns the turn before a row, in time that does not grow with the number of rows."""
         return self._onward(self.begin(), row, lengths)
 
     def _onward(self, turn: Turn, stop: int | None, lengths: Sequence[int]) -> Turn:
@@ -157,12 +160,12 @@ class Mixing:
         return turn
 
     def _left(self, turn: Turn, source: int, lengths: Sequence[int]) -> float:
-        """Returns how many rows a source has before the mix must be looked at again."""
+        """Returns how many rows a source has until the mix changes."""
         repeated = turn.gone[source] and self.strategy == "all_exhausted"
         return math.inf if repeated else lengths[source] - turn.place(source)
 
     def _passed(self, turn: Turn, lengths: Sequence[int]) -> Turn:
-        """Counts the passes of sources that are repeated."""
+        """Returns the turn with the passes of repeated sources counted."""
         more = [max(turn.place(source) - 1, 0) // length if length else 0 for source, length in enumerate(lengths)]
         if not any(more):
             return turn
@@ -171,7 +174,7 @@ class Mixing:
         return replace(turn, passes=passes, begun=begun)
 
     def _jumped(self, turn: Turn, stop: int | None, lengths: Sequence[int]) -> Turn:
-        """Returns the turn as many whole blocks on as pass without an end of a source, of these weights, and of the rows asked for."""
+        """Returns the turn after as many whole blocks as fit before a source ends, the weights change, or row `stop`."""
         turn, chosen = self.choices(turn, 1)
         block, inside = divmod(turn.row - turn.since, BLOCK)
         if inside or not len(chosen):
@@ -198,7 +201,7 @@ class Mixing:
 
 
 def fitting(chosen: np.ndarray[Any, Any], left: Sequence[float]) -> int:
-    """Returns how many of the chosen rows come before the first one of a source that has no row left."""
+    """Returns how many of the chosen rows precede the first row of an exhausted source."""
     fits = len(chosen)
     for source, rows in enumerate(left):
         if rows < len(chosen):

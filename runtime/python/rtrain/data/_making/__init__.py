@@ -1,1 +1,1 @@
-"""The making of pieces: which threads carry functions out, and how many of them pay."""
+"""Carries functions out on pieces: decides how many threads or processes do it, and runs them."""

@@ -1,4 +1,4 @@
-"""The CPUs that a rank may use, and how busy they are."""
+"""Measures the CPUs that a rank may use, and how busy they are."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ _FULL = 1 << 62
 
 
 def most_threads() -> int:
-    """Returns how many threads of this process may make pieces: its part of the CPUs, and two at least."""
+    """Returns how many threads of this process may make pieces: its share of the CPUs, at least two."""
     return max(_LEAST, min(int(cpus_of_rank()), _GREATEST))
 
 
 def cpus_of_rank() -> float:
-    """Returns how many CPUs this process may use: its part of the node's where it has none of its own."""
+    """Returns how many CPUs this process may use. If it has no CPUs of its own, that is its share of the node's CPUs."""
     allowed = len(_allowed())
     ranks = max(1, int(os.environ.get("LOCAL_WORLD_SIZE") or 1))
-    if allowed == (os.cpu_count() or 1):  # else the rank has CPUs of its own
+    if allowed == (os.cpu_count() or 1):  # otherwise the rank has its own CPUs
         allowed //= ranks
     return min(float(allowed), _quota())
 
 
 def free_memory() -> int:
-    """Returns how many bytes the node, and the control groups of the process, have left."""
+    """Returns the free bytes of memory: the least of the node's and of the process's control groups."""
     free = _FULL
     with contextlib.suppress(OSError, ValueError, IndexError):
         lines = pathlib.Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
@@ -57,7 +57,7 @@ def _quota() -> float:
 
 
 def _groups() -> list[pathlib.Path]:
-    """Returns the folders of the control group of the process (version 2), and of those above it."""
+    """Returns the folders of the process's control group (version 2) and of its ancestors."""
     top = pathlib.Path("/sys/fs/cgroup")
     try:
         own = pathlib.Path("/proc/self/cgroup").read_text(encoding="utf-8").partition("0::/")[2].partition("\n")[0]
@@ -69,10 +69,10 @@ def _groups() -> list[pathlib.Path]:
 
 @dataclass(frozen=True)
 class Idle:
-    """How long the CPUs that this process may use were idle, all together, up to a time."""
+    """The total idle time of the CPUs that this process may use, at one time."""
 
     at: float
-    seconds: float | None  # None: this system does not say
+    seconds: float | None  # None: the system does not report it
 
     @classmethod
     def now(cls) -> Idle:
@@ -89,7 +89,7 @@ class Idle:
         return cls(at, idle / os.sysconf("SC_CLK_TCK"))
 
     def cpus_since(self, before: Idle) -> float:
-        """Returns how many CPUs were idle on average since another look; all of them where the system does not say."""
+        """Returns the average number of idle CPUs since an earlier measurement; all CPUs if the system does not report it."""
         if self.seconds is None or before.seconds is None or self.at <= before.at:
             return float(_GREATEST)
         return max(0.0, (self.seconds - before.seconds) / (self.at - before.at))

@@ -1,5 +1,5 @@
-"""How many threads make the pieces of a node. Their number doubles while that pays, and is taken back where it did not:
-functions that hold Python's interpreter gain nothing, and only disturb the loop.
+"""Decides how many threads make the pieces of a node. The number doubles while that pays, and is reduced if it did not.
+Functions that hold Python's interpreter lock gain nothing from threads, and slow down the loop.
 
 The throughput of n threads is n divided by the time that one thread takes for a row. It does not depend on how fast the loop
 takes the rows.
@@ -15,17 +15,17 @@ from rtrain.data._making._cpus import Idle, cpus_of_rank, free_memory, most_thre
 from rtrain.data._making._processes._crew import Crew, Work
 from rtrain.data._making._processes._rule import Limits
 
-GAIN = 0.3  # of each further thread, as a part of what one thread does; with less the number is taken back
-_AGAIN_S = 30.0  # a number that was found is looked at again, as other work on the node ends
-_LOOK_S = 0.05  # of idle CPUs, which the kernel counts in steps of 10 ms
+GAIN = 0.3  # the gain of each further thread, as a fraction of one thread's throughput; the number is reduced if the gain is less
+_AGAIN_S = 30.0  # seconds until a decision is repeated, because other work on the node may have ended
+_LOOK_S = 0.05  # seconds for a measurement of idle CPUs; the kernel counts in steps of 10 ms
 _NO_LIMITS = Limits()
-_CHUNK_S = 0.02  # what a thread takes at once of a piece's rows
+_CHUNK_S = 0.02  # seconds of work that a thread takes at once from a piece
 
 
 class Gain:
-    """How many threads, and through its crews how many processes, make the pieces of a node.
+    """The number of threads that make the pieces of a node, and by its crews the number of processes.
 
-    speedup: what the threads in force do, as a multiple of one thread; None while it is being measured.
+    speedup: the throughput of the current threads as a multiple of one thread's; None while it is being measured.
     """
 
     def __init__(self, limits: Limits = _NO_LIMITS) -> None:
@@ -45,15 +45,18 @@ class Gain:
 
     @property
     def threads(self) -> int:
-        """Threads of the rank. Those that wait for processes have the next pieces ready for them."""
+        """Returns the number of threads of the rank. Threads that wait for processes have the next pieces ready for them."""
         processes = sum(crew.processes for crew in self._crews.values())
         return max(processes + 1, self._limits.asked or 1) if processes else self._threads
 
     def crew(self, work: Work) -> Crew:
-        """Returns what decides where these functions are carried out."""
+        """Returns the crew that decides where these functions are carried out."""
         with self._lock:
             if work.key not in self._crews:
-                self._crews = {**self._crews, work.key: Crew(work, self._limits, self)}  # at once: other threads read it
+                self._crews = {
+                    **self._crews,
+                    work.key: Crew(work, self._limits, self),
+                }  # One assignment, because other threads read it.
             return self._crews[work.key]
 
     def cancel(self, owner: int) -> None:
@@ -62,13 +65,14 @@ class Gain:
             crew.cancel(owner)
 
     def chunk(self, rows: int) -> int:
-        """Returns how many of a piece's rows a thread takes at once."""
+        """Returns how many rows of a piece a thread takes at once."""
         if not self._row_s:
             return min(rows, 1 if self._limits.asked else 8)
         return max(1, min(rows, int(_CHUNK_S / self._row_s)))
 
     def made(self, rows: int, seconds: float, threads: int, busy: int) -> None:
-        """Takes what a thread did. threads: the number that was in force when it began. busy: threads that worked meanwhile."""
+        """Records the work of a thread. threads: the number of threads at its beginning. busy: threads that worked at the same
+        time."""
         with self._lock:
             if rows:
                 self._row_s = seconds / rows
@@ -86,7 +90,7 @@ class Gain:
         throughput = (
             self._threads * sum(rows for rows, _ in self._samples) / max(1e-9, sum(seconds for _, seconds in self._samples))
         )
-        if self._threads == 1:  # the first calls also import modules
+        if self._threads == 1:  # The first calls also import modules.
             throughput = self._one = max(rows / max(1e-9, seconds) for rows, seconds in self._samples)
             if not all(crew.is_measured for crew in self._crews.values()):
                 return
@@ -109,7 +113,7 @@ class Gain:
             self._samples.clear()
 
     def _decide_asked(self, asked: int, throughput: float) -> None:
-        """Takes the user's number of threads once it is known what one does."""
+        """Applies the user's number of threads once the throughput of one thread is known."""
         if self._threads < asked:
             self._set(asked)
             return
@@ -120,7 +124,7 @@ class Gain:
         self._before, self._settled_until = None, now + _AGAIN_S
 
     def _next(self) -> int | None:
-        """Returns the next number of threads: two, then as many more as CPUs are idle. None: the CPUs are looked at again."""
+        """Returns the next number of threads: two, later as many more as CPUs are idle. None: the CPUs are measured again."""
         if self._threads < 2:
             return min(2, self.most)
         idle = Idle.now()
@@ -148,5 +152,5 @@ def _most_threads(limits: Limits) -> int:
 
 
 def pays(before: tuple[int, float], after: tuple[int, float]) -> bool:
-    """Returns True if the threads that were added brought enough. Each pair is a number of threads and its throughput."""
+    """Returns True if the added threads gained enough. Each pair is a number of threads and its throughput."""
     return after[1] >= before[1] * (1 + GAIN * (after[0] / before[0] - 1))

@@ -1,7 +1,7 @@
-"""Pieces made side by side and delivered in their order.
+"""Makes several pieces at the same time and delivers them in their order.
 
-One thread reads: it takes *tasks* from a plan, in their order. Threads of a pool carry them out. A piece's rows are also divided
-among idle threads (`spread`), so that the first piece is there early, and few pieces are in memory at once.
+One thread reads: it takes *tasks* from a plan in order. The threads of a pool carry the tasks out. Idle threads also share the
+rows of one piece (`spread`), so that the first piece is ready early and few pieces are in memory at once.
 """
 
 from __future__ import annotations
@@ -26,26 +26,27 @@ from rtrain.data._making._processes._pool import Place
 
 @dataclass(frozen=True)
 class Task:
-    """A piece whose rows were read. `make` carries out its functions, in any thread. gain: None if the reading thread must do it."""
+    """A piece whose rows were read. `make` carries out its functions, in any thread. gain: None if the reading thread must do
+    it."""
 
     make: Callable[[], Block]
     gain: Gain | None
 
 
 class _Here(threading.local):
-    alone: bool = False  # pieces are made in this thread
-    pool: _Pool | None = None  # whose work this thread does
+    alone: bool = False  # Pieces are made in this thread.
+    pool: _Pool | None = None  # the pool that this thread works for
 
 
 _here = _Here()
 _held_lock = threading.Lock()
-_held_bytes = 0  # of pieces that are made ahead, as far as their sizes can be foreseen
+_held_bytes = 0  # the bytes of pieces that are made ahead, by their expected sizes
 _END: Any = object()
 
 
 @contextlib.contextmanager
 def in_this_thread() -> Iterator[None]:
-    """Within the block, no other thread makes pieces for this one."""
+    """Makes pieces in this thread alone, within the block."""
     before, _here.alone = _here.alone, True
     try:
         yield
@@ -54,8 +55,8 @@ def in_this_thread() -> Iterator[None]:
 
 
 def made(items: Iterator[Any]) -> Iterator[Any]:
-    """Yields the items in their order, the block of each in the place of a Task. Other items are passed on before the next one is
-    asked for. An error of a task is raised in its place."""
+    """Yields the items in order, with each Task replaced by its block. Other items are yielded before the next one is
+    requested. A task's error is raised at its position."""
     pool = _Pool()
     pending: deque[_Pending] = deque()
     ended = False
@@ -119,7 +120,7 @@ def _has_room(pending: deque[_Pending]) -> bool:
     if last.gain is None:
         return False
     threads = last.gain.threads
-    if threads == 1:  # the reading thread makes the next one itself
+    if threads == 1:  # The reading thread makes the next piece itself.
         return False
     return len(pending) < 2 * threads and _held_bytes + last.gain.largest <= DataContext.get_current().prefetch_bytes
 
@@ -150,7 +151,7 @@ def _hold(nbytes: int) -> None:
 
 
 class _Pool:
-    """Threads of one iteration, started when there is work for them."""
+    """The threads of one iteration. They are started when there is work."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -158,7 +159,7 @@ class _Pool:
         self._threads: list[threading.Thread] = []
         self._idle = 0
         self._closed = False
-        self.busy = 0  # threads that carry out functions now, the reading one included
+        self.busy = 0  # the threads that carry out functions now, including the reading one
         self.gain: Gain | None = None
 
     def submit(self, task: Task, gain: Gain) -> _Pending:
@@ -167,7 +168,7 @@ class _Pool:
         def carry_out() -> None:
             try:
                 future.set_result(self.carry_out(task))
-            except BaseException as error:  # the reader raises it
+            except BaseException as error:  # The reader raises it.
                 future.set_exception(error)
 
         self._add(carry_out, gain)
@@ -191,7 +192,7 @@ class _Pool:
 
     @contextlib.contextmanager
     def timed(self, gain: Gain) -> Iterator[_Took]:
-        """Gives the time of the block to `gain`; that of a block within the block counts there."""
+        """Passes the duration of the block to `gain`. The duration of a nested block counts for the nested one only."""
         outer, threads = _clock.took, gain.threads
         took = _clock.took = _Took()
         with self._changed:
@@ -210,7 +211,7 @@ class _Pool:
                 self.busy -= outer is None
 
     def help_with(self, call: Callable[[], None], gain: Gain) -> None:
-        """Lets a thread make `call` before other pieces are begun."""
+        """Lets a thread make `call` before it begins other pieces."""
         self._add(call, gain, first=True)
 
     def _add(self, call: Callable[[], None], gain: Gain, *, first: bool = False) -> None:
@@ -236,7 +237,7 @@ class _Pool:
             del call
 
     def close(self) -> None:
-        """Ends the threads, and waits for them. Pieces that no thread has begun are not made."""
+        """Ends the threads and waits for them. Pieces that no thread has begun are not made."""
         with self._changed:
             self._closed = True
             self._work.clear()
@@ -249,7 +250,8 @@ class _Pool:
 
 
 def carried_out(work: Work, block: Block, place: Place, first: int) -> Block:
-    """Returns what functions make of rows of a piece, from its row `first` on: in processes where these gain, else in this thread."""
+    """Applies functions to rows of a piece, of which the first has number `first`. Processes do it if that gains, else this
+    thread."""
     pool = _here.pool
     if pool is None or pool.gain is None or _is_alone():
         return work.apply(block, place, first)
@@ -258,7 +260,7 @@ def carried_out(work: Work, block: Block, place: Place, first: int) -> Block:
 
 class _Took:
     rows = 0
-    divided = False  # its parts were timed
+    divided = False  # The parts were timed.
 
 
 class _Clock(threading.local):
@@ -271,9 +273,9 @@ Call = Callable[[Sequence[Any]], "list[Any]"]
 
 
 def spread(call: Call, rows: Sequence[Any]) -> list[Any]:
-    """Returns what `call` returns for parts of the rows, one after the other. Idle threads of the pool take parts of their own.
+    """Calls `call` for parts of the rows, and returns the results in order. Idle threads of the pool take some of the parts.
 
-    The calls of users' functions keep their positions. Of several errors, that of the earliest part is raised.
+    The calls of user functions keep their positions. If several parts fail, the error of the earliest part is raised.
     """
     pool = _here.pool
     if pool is None or pool.gain is None or _is_alone():
@@ -332,7 +334,7 @@ class _Spread:
             with self._pool.timed(self._gain) as took:
                 self._results[number] = self._call(self._rows[start:stop])
                 took.rows = stop - start
-        except BaseException as error:  # the thread that has the piece raises it
+        except BaseException as error:  # The thread that owns the piece raises it.
             self._errors.append((number, error))
         finally:
             here.prefix, here.place, here.seeds = before

@@ -1,4 +1,4 @@
-"""Where the functions of an operation may be carried out, as the user says it by the names of Ray Data."""
+"""Reads the arguments that set where an operation's functions run. They have the names of Ray Data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rtrain._lazy import public_in
 
 @dataclass(frozen=True)
 class TaskPoolStrategy:
-    """`compute=` of a function: `size` calls at the same time, at most; None: as many as the CPUs allow."""
+    """`compute=` of a function: at most `size` calls at the same time; None: as many as the CPUs allow."""
 
     size: int | None = None
 
@@ -40,8 +40,8 @@ class ActorPoolStrategy:
 
 @dataclass(frozen=True)
 class Placing:
-    """concurrency: calls at the same time; None: the user set none. num_cpus, memory: of a thread or process that makes them.
-    in_rank: the functions need what only the rank has."""
+    """concurrency: the number of simultaneous calls; None if the user set none. num_cpus, memory: CPUs and bytes of each thread
+    or process that makes calls. in_rank: the functions need something that only the rank's process has."""
 
     concurrency: int | None = None
     num_cpus: float = 1.0
@@ -50,7 +50,7 @@ class Placing:
 
 
 def placing_of(caller: str, given: Mapping[str, Any], *, is_class: bool) -> Placing:
-    """Returns what the arguments of an operation say. Arguments that are not carried out are refused, or named once."""
+    """Returns the settings of an operation's arguments. Arguments without an effect are refused, or a warning names them once."""
     check(caller, {name: value for name, value in given.items() if name not in CARRIED_OUT}, FUNCTIONS)
     concurrency, compute = given.get("concurrency"), given.get("compute")
     if compute is not None:
@@ -67,7 +67,7 @@ def placing_of(caller: str, given: Mapping[str, Any], *, is_class: bool) -> Plac
 
 
 def _concurrency_of(caller: str, compute: Any, *, is_class: bool) -> int | None:
-    """Returns the calls at the same time that a strategy says. Ray's own strategies have the same names and fields."""
+    """Returns the number of simultaneous calls that a strategy sets. Ray's strategies have the same names and fields."""
     kind = {"tasks": "TaskPoolStrategy", "actors": "ActorPoolStrategy"}.get(str(compute), type(compute).__name__)
     if kind not in ("TaskPoolStrategy", "ActorPoolStrategy"):
         raise TypeError(f"{caller}: compute is {compute!r}; it is a TaskPoolStrategy or an ActorPoolStrategy")
@@ -79,7 +79,7 @@ def _concurrency_of(caller: str, compute: Any, *, is_class: bool) -> int | None:
 
 
 def _checked(caller: str, concurrency: Any) -> int | None:
-    """Returns the calls at the same time. Of a pair, as for a pool that grows, that is the second number."""
+    """Returns the number of simultaneous calls. A pair means a growing pool in Ray: its second number is used."""
     if isinstance(concurrency, tuple | list) and len(concurrency) in (2, 3):
         concurrency = concurrency[1]
     if concurrency is None:

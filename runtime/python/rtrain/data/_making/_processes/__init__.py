@@ -1,1 +1,1 @@
-"""Processes of the rank's node that carry users' functions out, where threads of the rank gain too little."""
+"""Carries user functions out in processes on the rank's node, if the rank's threads gain too little."""

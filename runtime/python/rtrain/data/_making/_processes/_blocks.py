@@ -1,5 +1,5 @@
-"""Blocks on their way between processes: NumPy columns as their memory lies, Arrow columns as one IPC stream. A block that is opened
-lies in the memory that was received; nothing is copied."""
+"""Sends blocks between processes: NumPy columns as raw memory, Arrow columns as one IPC stream. A received block uses the
+received memory without a copy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rtrain.data._making._processes import _memory
 
 
 def sealed(block: Block, beside: Any) -> int:
-    """Returns a descriptor of sealed memory with a block, and with a small value beside it."""
+    """Returns a descriptor of sealed memory with a block and a small value."""
     arrow = {name: column for name, column in block.columns.items() if not isinstance(column, np.ndarray)}
     arrays = {name: _dense(column) for name, column in block.columns.items() if isinstance(column, np.ndarray)}
     value = (beside, block.names, block.without_nulls, block.origin, arrays)
@@ -33,7 +33,7 @@ def sealed(block: Block, beside: Any) -> int:
 
 
 def opened(descriptor: int) -> tuple[Block, Any]:
-    """Returns the block and the value of sealed memory. NotSealed where it could still be changed."""
+    """Returns the block and the value of sealed memory. NotSealed if the memory can still be changed."""
     head, buffers = _memory.opened(descriptor)
     coming = iter(buffers)
     beside, names, without_nulls, origin, columns = pickle.loads(head, buffers=coming)
@@ -45,5 +45,5 @@ def opened(descriptor: int) -> tuple[Block, Any]:
 
 
 def _dense(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Returns an array whose memory can be sent as it lies."""
+    """Returns an array with contiguous memory, which can be sent as it is."""
     return array if array.flags.c_contiguous or array.flags.f_contiguous else np.ascontiguousarray(array)

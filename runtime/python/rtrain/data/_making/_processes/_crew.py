@@ -27,18 +27,18 @@ from rtrain.data._making._processes import _memory, _pool, _rule
 from rtrain.data._making._processes._pool import Job, Place, Pool
 from rtrain.data._making._processes._rule import Limits
 
-_FIRST_ROWS = 8  # of the first part, whose time nobody knows
-_RANK_PART_S = 0.5  # of rows in the rank, until the next look at the processes
-_AGAIN_S = 60.0  # until processes that did not gain are tried again; twice as long each time
-_IDLE_LOOK_S = 0.1  # of idle CPUs, at least
-_LOOK_S = 1.0  # until the next look at the machine
+_FIRST_ROWS = 8  # rows of the first part, whose duration is unknown
+_RANK_PART_S = 0.5  # seconds of work in the rank until the processes are considered again
+_AGAIN_S = 60.0  # seconds until processes that did not gain are tried again; doubles each time
+_IDLE_LOOK_S = 0.1  # seconds for a measurement of idle CPUs, at least
+_LOOK_S = 1.0  # seconds until the machine is measured again
 _PLENTY = 1 << 62  # bytes of memory
-_GROW_S = 30.0  # until more processes are tried, as other work on the node ends
+_GROW_S = 30.0  # seconds until more processes are tried, because other work on the node may have ended
 
 
 class Work(Protocol):
-    """Functions of one node. unit: rows that may be made apart from the others of their piece, and multiples of it; 0: none may.
-    key: equal for the same functions at the same depth of a plan, also of a copy of the node."""
+    """The functions of one node. unit: parts of a multiple of so many rows may be made separately; 0: the piece must stay
+    whole. key: equal for the same functions at the same depth of a plan, also in a copy of the node."""
 
     unit: int
     may_leave: bool
@@ -52,7 +52,7 @@ class Work(Protocol):
     def says(self) -> str: ...
 
     def lost(self, block: Block, place: Place, first: int, how: str) -> Exception:
-        """Returns the error of rows that ended two processes."""
+        """Returns the error for rows during which two processes ended."""
         ...
 
 
@@ -64,7 +64,7 @@ class State(enum.Enum):
 
 
 class _Measured:
-    """Sums of what was made."""
+    """Sums of measurements."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -77,7 +77,8 @@ class _Measured:
 
 
 class Threads(Protocol):
-    """threads: those of the rank that make pieces. speedup: what they do, as a multiple of one; None: it is being measured."""
+    """threads: the rank's threads that make pieces. speedup: their throughput as a multiple of one; None while it is being
+    measured."""
 
     @property
     def threads(self) -> int: ...
@@ -88,20 +89,20 @@ class Threads(Protocol):
 class Crew:
     def __init__(self, work: Work, limits: Limits, threads: Threads) -> None:
         self.state = State.IN_RANK
-        self._in_use = 0  # processes that take jobs
+        self._in_use = 0  # the processes that take jobs
         self._work, self._limits = work, limits
         self._cpus = _cpus.cpus_of_rank()
         self._of_threads = weakref.ref(threads)
         self._lock = threading.Lock()
         self._is_off = not work.may_leave
         self._spent_s = 0.0
-        self._alone = _Measured()  # by one thread of the rank, but for the first part, which also imports modules
+        self._alone = _Measured()  # by one thread of the rank, without the first part, which also imports modules
         self._apart = _Measured()  # by processes on trial
-        self._moved = 0.0, 0  # bytes that would be sent, of rows
+        self._moved = 0.0, 0  # the bytes to send, and their rows
         self._first_row_s = 0.0
         self._again_at, self._again_s = 0.0, _AGAIN_S
-        self._idle = _cpus.Idle.now()  # the last look
-        self._before: tuple[int, float] | None = None  # a smaller number of processes, and its rows a second
+        self._idle = _cpus.Idle.now()  # the last measurement
+        self._before: tuple[int, float] | None = None  # a smaller number of processes, and its rows per second
         self._grow_at = 0.0
         self._pool: Pool | None = None
         self._shipped: _pool.Shipped | None = None
@@ -110,7 +111,7 @@ class Crew:
     @property
     def _threads(self) -> Threads:
         threads = self._of_threads()
-        assert threads is not None  # it holds this crew
+        assert threads is not None  # It holds this crew.
         return threads
 
     # -- making ---------------------------------------------------------------------------------------------------------
@@ -121,11 +122,12 @@ class Crew:
 
     @property
     def is_measured(self) -> bool:
-        """True if one thread of the rank has shown how long a row takes, or if that matters to nobody."""
+        """Returns True if one thread of the rank has measured the time of a row, or if that time is not needed."""
         return bool(self._alone.rows) or not self._may_leave()
 
     def carry_out(self, block: Block, place: Place, first: int, owner: int) -> Block:
-        """Returns what the functions make of rows of a piece, from its row `first` on. owner: the iteration that needs them."""
+        """Applies the functions to rows of a piece, of which the first has number `first`. owner: the iteration that needs the
+        rows."""
         if not self._may_leave():
             return self._work.apply(block, place, first)
         new_rows: list[Block] = []
@@ -140,7 +142,7 @@ class Crew:
         return new_rows[0] if len(new_rows) == 1 else _block.concat(new_rows)
 
     def _rows_of_part(self, rows: int) -> int:
-        if self._threads.threads > 1:  # threads divide the rows among them
+        if self._threads.threads > 1:  # The threads divide the rows among them.
             return rows
         unit, row_s = self._work.unit, self._row_s()
         if not row_s and unit:
@@ -170,7 +172,7 @@ class Crew:
         return new_rows
 
     def _elsewhere(self, block: Block, place: Place, first: int, owner: int) -> list[Block]:
-        """Returns what processes make of the rows, in parts."""
+        """Lets processes make the rows, and returns them in parts."""
         assert self._pool is not None and self._shipped is not None
         each = _rule.rows_of_part(block.rows, self._work.unit, self._row_s(), _rule.PART_S)
         jobs: list[Job] = []
@@ -211,13 +213,13 @@ class Crew:
         return Limits(asked.asked, DataContext.get_current().processes, asked.num_cpus, asked.memory)
 
     def _wanted(self) -> int:
-        """Returns how many processes to start now. The lock is held."""
+        """Returns how many processes to start now. The caller holds the lock."""
         now = time.monotonic()
         if self.state != State.IN_RANK or now < self._again_at or not self._may_leave():
             return 0
         limits, facts = self._all_limits(), self._facts()
         if not _rule.processes_for(limits, _rule.Machine(self._cpus, self._cpus, _PLENTY), facts):
-            return 0  # whatever the machine does: a look at it takes longer than a short function
+            return 0  # This comes before the machine is measured, because a measurement takes longer than a short function.
         free = 0.0
         if limits.processes is None:
             idle = _cpus.Idle.now()
@@ -244,7 +246,7 @@ class Crew:
         if self._shipped is None:
             try:
                 self._shipped = _shipped(self._work)
-            except Exception as error:  # whatever pickling a function raises
+            except Exception as error:  # Pickling a function may raise any error.
                 self._stay(f"it cannot be sent to a process: {type(error).__name__}: {error}")
                 return
             self._pool = Pool(self)
@@ -290,7 +292,7 @@ class Crew:
         return self._in_use
 
     def _more(self, rate: float, now: float) -> int:
-        """Returns how many processes to go on with."""
+        """Returns how many processes to continue with."""
         idle, before = _cpus.Idle.now(), self._idle
         busy = self._apart.seconds / (self._in_use * _GROW_S)
         machine = _rule.Machine(self._cpus, idle.cpus_since(before), _cpus.free_memory())
