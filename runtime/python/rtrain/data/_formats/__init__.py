@@ -1,1 +1,1 @@
-"""Files by their formats."""
+"""Readers of file formats."""

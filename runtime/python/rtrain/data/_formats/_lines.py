@@ -1,4 +1,4 @@
-"""Files of lines: CSV, JSON lines and text. Streams share a large file by ranges of its bytes."""
+"""Files of lines: CSV, JSON lines and text. The streams of an epoch divide a large file into ranges of bytes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _UTF8_MARK = b"\xef\xbb\xbf"
 
 
 class InLines(OfFiles):
-    """Files whose rows end with a line. Streams share a large file by ranges of its bytes."""
+    """Files whose rows end with a newline. The streams of an epoch divide a large file into ranges of bytes."""
 
     _ranges: dict[Range, tuple[Group, tuple[int, int]]] | None = None
 
@@ -45,7 +45,7 @@ class InLines(OfFiles):
         return self._range(place)[0] if isinstance(place, Range) else super().group(place)
 
     def _range(self, place: Range) -> tuple[Group, tuple[int, int]]:
-        """Returns the pieces of a range, and its bytes."""
+        """Returns the pieces of a range, and the range's bytes."""
         ranges = self._ranges = self._ranges or {}
         if place not in ranges:
             with self.random_file(place.file) as opened:
@@ -65,7 +65,7 @@ class InLines(OfFiles):
         return Section(self.random_file(place.file), start, stop)
 
     def located(self, place: Any, error: Exception) -> Exception:
-        """Returns the error that reading the whole file gives: it counts lines from the file's first one."""
+        """Returns the error of reading the whole file, whose line numbers begin at the file's first line."""
         try:
             for _ in self.blocks(place.file, 0) if isinstance(place, Range) else ():
                 pass
@@ -80,13 +80,14 @@ class Csv(InLines, FirstRowsDecide):
     def __init__(self, files: Files, options: dict[str, Any], *, include_paths: bool) -> None:
         super().__init__("read_csv", files, include_paths=include_paths)
         self.options = options
-        self._starts: dict[int, Start] = {}  # of each file
+        self._starts: dict[int, Start] = {}  # by file
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_starts": {}}
 
     def is_divisible(self, file: int) -> bool:
-        """Quotes are looked at from the file's beginning on, which would fetch a remote file once for each rank."""
+        """Returns False for a remote file with quotes. Finding row starts reads such a file from its beginning, once for each
+        rank."""
         quote, _ = _csv.marks(self.options, self._separator(file))
         return _csv.is_divisible(self.options) and not (quote and self.files.far)
 
@@ -113,7 +114,7 @@ class Csv(InLines, FirstRowsDecide):
 
 
 def _from(piece: int, blocks: Iterator[Block]) -> Iterator[Block]:
-    """Yields the blocks cut into pieces, from piece `piece` on."""
+    """Cuts blocks into pieces, and yields those from number `piece` on."""
     number = 0
     for block in blocks:
         each = piece_rows(block.rows, block.nbytes)
@@ -124,7 +125,7 @@ def _from(piece: int, blocks: Iterator[Block]) -> Iterator[Block]:
 
 
 class Lines(InLines):
-    """Files of lines: `parsed` makes a block of some of them. The pieces are what lies in a MiB."""
+    """Files of lines. `parsed` makes a block of some lines. A piece holds the lines of about a MiB."""
 
     def __init__(self, reader: str, files: Files, parsed: Callable[[bytes], Block], *, include_paths: bool) -> None:
         super().__init__(reader, files, include_paths=include_paths)
@@ -141,7 +142,7 @@ class Lines(InLines):
             yield from _from(piece, self.parsed_lines(self.whole_lines(stream, mark), head))
 
     def parsed_lines(self, chunks: Iterator[bytes], head: bytes = b"") -> Iterator[Block]:
-        """Yields a block for each chunk. head: the first lines of the file whose other lines come."""
+        """Yields a block for each chunk. head: the first lines of the file that the chunks belong to."""
         line = 1
         for chunk in chunks:
             try:
@@ -152,11 +153,11 @@ class Lines(InLines):
             line += chunk.count(b"\n")
 
     def chunks(self, stream: Any) -> Iterator[bytes]:
-        """Yields about a MiB of rows at a time, one in each line."""
+        """Yields chunks of whole rows, about a MiB each, with one row in each line."""
         return self.whole_lines(stream)
 
     def whole_lines(self, stream: Any, mark: bytes = _UTF8_MARK) -> Iterator[bytes]:
-        """Yields about a MiB of whole lines at a time, without the mark at their beginning."""
+        """Yields chunks of whole lines, about a MiB each, without the byte order mark."""
         ready, held = b"", list[bytes]()
         read = bytes(stream.read(_CHUNK)).removeprefix(mark)
         while read:
@@ -170,7 +171,7 @@ class Lines(InLines):
 
 
 class JsonLines(Lines, FirstRowsDecide):
-    """One object in each line; a file that is one list of objects is read whole."""
+    """Files with one object in each line. A file that is one list of objects is read as a whole."""
 
     hint = "name columns and types by parse_options=pyarrow.json.ParseOptions(explicit_schema=...)"
 

@@ -1,4 +1,4 @@
-"""What sources that are files have in common: their names, errors, columns of folders, and how they are opened."""
+"""The common part of sources that read files: names, errors, columns of folders, and opening files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _ARCHIVES = (".7z", ".lzma", ".rar", ".snappy", ".tar", ".tgz", ".xz", ".z", ".z
 
 
 class OfFiles(Source):
-    """What is known of the files' rows is forgotten when the plan travels: where it is read next, they may be others."""
+    """A source of files. Cached facts about the files' rows are not pickled, because the files may differ where the plan is
+    read."""
 
     folders: Added | None = None  # columns that the files' folders add
     _parts: Parts | None = None
@@ -36,15 +37,15 @@ class OfFiles(Source):
 
     @property
     def parts(self) -> Parts:
-        """Returns what fetches parts of the files. Only files of a remote file system are read so."""
+        """Returns the object that fetches parts of remote files. Local files are read directly."""
         if self._parts is None:
             self._parts = Parts(self.files.system)
         return self._parts
 
     def random_file(self, file: int, ranges: Sequence[tuple[int, int]] = ()) -> Any:
-        """Opens a file to be read anywhere, `ranges` of it soon."""
+        """Opens a file for random access. `ranges` will be read soon."""
         path = self.files.paths[file]
-        if not self.files.far or not self.files.sizes[file]:  # some file systems do not know the size
+        if not self.files.far or not self.files.sizes[file]:  # Some file systems do not report the size.
             return self.files.system.open_input_file(path)
         return pa.PythonFile(RandomFile(self.parts, path, self.files.sizes[file], ranges), mode="r")
 
@@ -64,7 +65,7 @@ class OfFiles(Source):
         return self.told(place, piece, self.blocks(place, piece))
 
     def told(self, place: Any, piece: int, blocks: Iterator[Block]) -> Iterator[Block]:
-        """Yields a group's blocks from piece `piece` on, with all of their columns. Errors name the file."""
+        """Yields a group's blocks from piece `piece` on, with all columns. Errors name the file."""
         path = self.where(place)
         for number, block in enumerate(self.named(place, blocks), piece):
             block.origin = path
@@ -79,15 +80,15 @@ class OfFiles(Source):
             raise kind(f"{self.reader}: {self.where(place)}: {self.located(place, error)}") from error
 
     def located(self, place: Any, error: Exception) -> Exception:
-        """Returns the error with its place in the file."""
+        """Returns the error with the file's name and the position."""
         return error
 
     def fitted(self, block: Block, place: Any, piece: int) -> Block:
-        """Returns a piece's block with the columns that all files have."""
+        """Returns a piece's block with the columns of all files."""
         return block
 
     def stream(self, place: int) -> Any:
-        """Opens a file to be read from its beginning, decompressed by the ending of its name."""
+        """Opens a file for reading from its beginning. It is decompressed by the suffix of its name."""
         path = self.where(place)
         ending = posixpath.splitext(path)[1].lower()
         if ending in _ARCHIVES:
@@ -115,14 +116,14 @@ class OfFiles(Source):
         return block.with_columns({**block.columns, "path": pa.array([path] * block.rows, pa.string())})
 
     def blocks(self, place: int, piece: int) -> Iterator[Block]:
-        """The file's, from piece `piece` on."""
+        """Yields the file's own blocks, from piece `piece` on."""
         raise NotImplementedError
 
 
 class FirstRowsDecide(OfFiles):
-    """Files whose columns are known when rows are read: all have those of the first rows of the first file."""
+    """Files whose columns are found by reading. All files have the columns of the first rows of the first file."""
 
-    hint = ""  # how a user sets columns and types
+    hint = ""  # the way in which a user can set columns and types, for messages
     _of_first_rows: _schema.Found | None = None
 
     def __getstate__(self) -> dict[str, Any]:

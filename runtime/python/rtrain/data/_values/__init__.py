@@ -1,1 +1,1 @@
-"""Values between Arrow, NumPy, pandas and Python: columns, their types, and what a function's batch has changed."""
+"""Converts values between Arrow, NumPy, pandas and Python, and detects which columns a user's function changed."""

@@ -81,7 +81,7 @@ def _whole_numbers(array: Any, name: str, *, nullable: bool) -> Array:
 
 
 def _below_mask(kind: Any) -> Any:
-    """Returns what a masked array holds for a null: no likely value, so that code which ignores the mask fails early."""
+    """Returns the value of an array below a mask. It is an unlikely number, so that code that ignores the mask fails early."""
     if pa.types.is_boolean(kind):
         return pa.scalar(value=False)
     limits = np.iinfo(kind.to_pandas_dtype())
@@ -99,7 +99,8 @@ def _tensors(array: Any) -> Array:
 
 
 def _lists(array: Any, name: str) -> Array:
-    """Rows of numbers, all of one length, as two dimensions; else an object for each row: an array, or a list of other values."""
+    """Returns rows of numbers with one length as a two-dimensional array. For other rows, returns an array of objects: an array
+    for each row, or a list of other values."""
     inner = array.type.value_type
     if not _types.is_plain_number(inner):
         return objects(python_values(array, name))
@@ -113,19 +114,19 @@ def _lists(array: Any, name: str) -> Array:
     if len(array) and not array.null_count and (sizes == sizes[0]).all():
         return numbers.reshape(len(array), sizes[0])
     ends = np.cumsum(sizes, dtype=np.int64).tolist()
-    numbers = numbers.copy()  # a function may write into the arrays of the rows
+    numbers = numbers.copy()  # A function may write into the arrays of the rows.
     spans = zip([0, *ends], ends, array.is_valid().to_pylist(), strict=False)
     return objects([numbers[start:end] if valid else None for start, end, valid in spans])
 
 
 def _cell(row: list[Any], inner: Any) -> Array:
-    """Returns one row of a list column that has nulls within lists: None among objects."""
+    """Returns one row of a list column that has nulls within lists, as an array of objects with None."""
     return objects(row) if None in row else np.asarray(row, dtype=inner.to_pandas_dtype())
 
 
 # -- to Python values ---------------------------------------------------------------------------------------------------
 def values_of(column: Any, name: str) -> list[Any]:
-    """Returns a Python value for each row, and an array for what has several dimensions."""
+    """Returns a Python value for each row. A row with several dimensions is an array."""
     if isinstance(column, np.ndarray):
         if column.ndim > 1:
             return [row.copy() for row in column]
@@ -136,7 +137,7 @@ def values_of(column: Any, name: str) -> list[Any]:
 
 
 def python_values(column: Any, name: str) -> list[Any]:
-    """Returns an Arrow column's values. ValueError names a column of times that Python's types would cut."""
+    """Returns an Arrow column's values. ValueError names a column of times that Python's types would truncate."""
     kind = column.type
     if column.null_count == 0 and _types.is_plain_number(kind) and not pa.types.is_float16(kind):
         return list(np.asarray(_types.combined(column).to_numpy(zero_copy_only=False)).tolist())
@@ -161,7 +162,7 @@ def _is_time_of_nanoseconds(kind: Any) -> bool:
 
 
 def _times_of_nanoseconds(array: Any) -> Iterator[Any]:
-    """Yields the arrays of this type within a nested array."""
+    """Yields the arrays of times in nanoseconds, also within lists and structs."""
     kind = array.type
     if _is_time_of_nanoseconds(kind):
         yield array
@@ -200,7 +201,7 @@ def as_series(column: Any, name: str, *, nullable: bool = True) -> Any:
 
 # -- to Arrow -----------------------------------------------------------------------------------------------------------
 def as_arrow(column: Any, name: str) -> Any:
-    """Returns the column as Arrow has it. TypeError that names the column when Arrow has no type for what it holds."""
+    """Returns the column as an Arrow array. TypeError names a column with a value that has no Arrow type."""
     if not isinstance(column, np.ndarray):
         return column
     values_column = column_of(column.tolist(), name) if column.ndim == 1 and column.dtype == object else column
@@ -216,7 +217,7 @@ def as_arrow(column: Any, name: str) -> Any:
 
 
 def _native(array: Array, name: str) -> Array:
-    """Returns the array in this machine's byte order, with dates and durations in a unit that Arrow has."""
+    """Returns the array in this machine's byte order, with dates and durations in a unit that Arrow supports."""
     if array.dtype.kind in "Mm":
         unit, count = np.datetime_data(array.dtype)
         target = (_UNITS_OF_DATES if array.dtype.kind == "M" else _UNITS_OF_DURATIONS).get(unit, unit)
@@ -228,7 +229,7 @@ def _native(array: Array, name: str) -> Array:
 
 
 def of_masked(array: np.ma.MaskedArray[Any, Any], name: str) -> Any:
-    """Returns the column of a masked array: null where it is masked."""
+    """Returns the column of a masked array, with null for masked values."""
     mask = np.ma.getmaskarray(array)
     if array.ndim > 1:
         if mask.any():
@@ -252,7 +253,8 @@ def of_series(series: Any, name: str) -> Any:
 
 
 def without_gaps(values: list[Any]) -> list[Any]:
-    """Returns the values of a pandas column of objects with None for NaT, NA, and for NaN that is not among floats."""
+    """Returns the values of a pandas column of objects, with None for NaT and NA. NaN becomes None unless the column holds
+    floats."""
     kinds = set(map(type, values)) - {type(None)}
     if kinds <= {str, bytes}:
         return values

@@ -1,5 +1,5 @@
-"""What a function returns for a batch or for rows. Columns that it did not change stay the Arrow columns that they were, since NumPy,
-pandas and Python hold fewer types than Arrow."""
+"""Converts the results of users' functions to columns. Unchanged columns keep their Arrow type, because NumPy, pandas and
+Python have fewer types than Arrow."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ Array = np.ndarray[Any, Any]
 
 
 def cells_before(column: Any, array: Any) -> Array | None:
-    """Returns the objects of a column that a function is given, to compare them with what it returns; None where they are not needed.
+    """Returns the objects of a column before a function runs, to compare them with its result. Returns None if they are not
+    needed.
 
-    A cell that can be changed in place, as a list, shows nothing: such a column is converted again.
+    If a cell can be changed in place, like a list, a comparison of objects does not detect changes. Such a column is converted
+    again.
     """
     if column.type.id in _types.GO_BACK or _types.is_changeable(column.type):
         return None
@@ -32,7 +34,7 @@ def cells_before(column: Any, array: Any) -> Array | None:
 def array_after(old: Any, array: Array, cells: Array | None, name: str) -> Any:
     """Returns the column for an array that a function returned under the name of the Arrow column `old`.
 
-    It is `old` where the function changed nothing. Else its type is again the old one where all of the values fit it.
+    Returns `old` itself if the function changed nothing. Otherwise keeps the old type if all values fit it.
     """
     kind = old.type
     if kind.id in _types.GO_BACK and type(array) is np.ndarray and array.dtype != object and not old.null_count:
@@ -51,7 +53,7 @@ def array_after(old: Any, array: Array, cells: Array | None, name: str) -> Any:
 
 
 def _with_zone(array: Array, kind: Any, name: str) -> Any:
-    """Returns the times with the zone that the column had: NumPy has none, so that the function was given UTC."""
+    """Returns the times with the column's zone. NumPy has no zones, so the function received UTC."""
     times = as_arrow(array, name)
     if pa.types.is_date(times.type):
         times = times.cast(pa.timestamp("s"))
@@ -65,7 +67,7 @@ def _objects_after(old: Any, array: Array, cells: Array | None, name: str) -> An
     if not len(array) or (array[0] is None and all(value is None for value in array)):
         return _types.nulls(len(array), kind)
     if kind == pa.string():
-        return array  # goes back to the same type
+        return array  # The array is converted back to the same type.
     if cells is not None and len(cells) == len(array) and (_pointers(cells) == _pointers(array)).all():
         return old
     if _types.is_changeable(kind) and len(array) == len(old):
@@ -74,7 +76,7 @@ def _objects_after(old: Any, array: Array, cells: Array | None, name: str) -> An
 
 
 def _nested_after(old: Any, values: list[Any], name: str) -> Any:
-    """Returns a column of lists or structs. Values of the same type keep it; others are compared one by one."""
+    """Returns a column of lists or structs. Values of the old type keep it; others are compared one by one."""
     column = column_of(values, name)
     if not isinstance(column, np.ndarray) and column.type == old.type:
         return column
@@ -82,7 +84,7 @@ def _nested_after(old: Any, values: list[Any], name: str) -> Any:
 
 
 def _of_old_type(values: Sequence[Any], column: Any, kind: Any) -> Any:
-    """Returns the column of texts, bytes, decimals or times in the type that the column had, where they fit it."""
+    """Returns a column of texts, bytes, decimals or times in the column's old type, if the values fit it."""
     inner = kind.value_type if pa.types.is_dictionary(kind) else kind
     for family in (pa.types.is_temporal, _types.is_text, _types.is_bytes, pa.types.is_decimal):
         if (
@@ -101,7 +103,7 @@ def _pointers(array: Array) -> Array:
 
 
 def _same_bits(left: Array, right: Array) -> bool:
-    """Returns true if the arrays are equal, where NaN equals the same NaN."""
+    """Returns True if the arrays are equal. NaN equals NaN with the same bits."""
     buffers = [pa.py_buffer(np.ascontiguousarray(array).reshape(-1).view(np.uint8)) for array in (left, right)]
     return bool(buffers[0].equals(buffers[1]))
 
@@ -128,7 +130,7 @@ def series_after(old: Any, series: Any, cells: Array | None, name: str) -> Any:
 def values_after(old: Any, values: Sequence[Any], given: Sequence[Any], name: str) -> Any:
     """Returns the column for the values that a function returned for rows, where `given` are the values of the column `old`."""
     if isinstance(old, np.ndarray) and old.dtype.kind not in "Mm":
-        return column_of(values, name)  # integers are Arrow's in every piece, since another left may have None
+        return column_of(values, name)  # Integers become Arrow's integers in every piece, because another piece may hold None.
     old = as_arrow(old, name)
     kind = old.type
     places = _places(values, given)
@@ -147,7 +149,7 @@ def values_after(old: Any, values: Sequence[Any], given: Sequence[Any], name: st
 
 
 def _places(values: Sequence[Any], given: Sequence[Any]) -> Sequence[int] | None:
-    """Returns for each value which of the given objects it is; None if one is another object."""
+    """Returns for each value the index of the same object in `given`; None if a value is a new object."""
     if len(values) == len(given) and all(map(operator.is_, values, given)):
         return range(len(given))
     place_of = {id(value): place for place, value in enumerate(given)}

@@ -1,4 +1,4 @@
-"""Columns of one name, one below the other."""
+"""Concatenates columns of the same name."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Array = np.ndarray[Any, Any]
 
 
 def joined(name: str, columns: Sequence[Any], origins: Sequence[str]) -> Any:
-    """Returns one column. NumPy arrays of one type and shape and Arrow columns stay what they are.
+    """Returns one column. NumPy arrays of one type and shape, and Arrow columns, keep their kind.
 
-    TypeError names the column, the types and the files (`origins`) where no type holds the values of all.
+    TypeError names the column, the types and the files (`origins`) if no common type exists.
     """
     kind = getattr(columns[0], "type", None)
     if kind is not None and all(getattr(column, "type", None) == kind for column in columns):
@@ -32,7 +32,7 @@ def joined(name: str, columns: Sequence[Any], origins: Sequence[str]) -> Any:
 
 
 def _has_no_arrow_type(column: Any) -> bool:
-    """Returns true for arrays of several dimensions, and for objects that are arrays or nothing that Arrow has."""
+    """Returns True for arrays of several dimensions, and for objects that Arrow cannot hold."""
     if not isinstance(column, np.ndarray):
         return False
     if column.ndim > 1 or column.dtype.kind == "c":
@@ -46,9 +46,9 @@ def _tensor_types(columns: Sequence[Any]) -> set[Any]:
 
 
 def type_of(column: Any) -> Any:
-    """Returns a column's Arrow type; `object` for arrays of several dimensions and for objects that Arrow has no type for.
+    """Returns a column's Arrow type; `object` for arrays of several dimensions and for objects that Arrow cannot hold.
 
-    Of an array of objects, the first one that is not None decides.
+    In an array of objects, the first object that is not None decides.
     """
     if not isinstance(column, np.ndarray):
         return column.type
@@ -82,7 +82,8 @@ def _arrays(name: str, arrays: Sequence[Array], origins: Sequence[str]) -> Any:
 
 
 def _rows(name: str, arrays: Sequence[Array], origins: Sequence[str]) -> Any:
-    """Returns arrays whose rows have several shapes, or no type that Arrow has, as objects; of numbers of one shape, one array."""
+    """Returns arrays of different shapes, or without an Arrow type, as an array of objects. Arrays of numbers with one shape
+    become one array."""
     cells = [array.ndim > 1 or (array.dtype == object and type_of(array) is object) or _is_empty(array) for array in arrays]
     if not all(cells):
         if any(cells):

@@ -1,4 +1,4 @@
-"""Columns of Python values, which functions for rows return and `from_items` is given."""
+"""Makes columns of Python values. They are the results of functions for rows, or the argument of `from_items`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _NUMBERS = (int, float, complex, np.number)
 
 
 def column_of(values: Sequence[Any], name: str) -> Any:
-    """Returns an Arrow column; a NumPy array for arrays of one shape, and for what Arrow has no type for.
+    """Returns an Arrow column, or a NumPy array for arrays of one shape and for values that Arrow cannot hold.
 
-    ValueError names a column of integers and floats if float64 does not hold one of the integers.
+    ValueError names a column of integers and floats if float64 cannot hold one of the integers.
     """
     kinds = set(map(type, values)) - {type(None)}
     if not kinds <= _PLAIN:
@@ -89,7 +89,8 @@ def _of_integers(values: Sequence[Any]) -> Any:
 
 
 def _inferred(values: Sequence[Any]) -> Any:
-    """Returns what Arrow makes of the values, where it keeps them: it cuts nanoseconds, and hours where dates are beside times."""
+    """Returns Arrow's conversion of the values if it keeps all of them. Arrow truncates nanoseconds, and drops the time of day
+    if dates and times are mixed."""
     try:
         array = pa.array(values)
         if not _types.contains(array.type, pa.types.is_temporal) or same_values(array.to_pylist(), values):
@@ -101,7 +102,7 @@ def _inferred(values: Sequence[Any]) -> Any:
 
 
 def _of_nanoseconds(kind: Any) -> Any:
-    """Returns the type with timestamps and durations of nanoseconds, also within lists and structs."""
+    """Returns the type with nanoseconds for timestamps and durations, also within lists and structs."""
     if pa.types.is_timestamp(kind):
         return pa.timestamp("ns", kind.tz)
     if pa.types.is_duration(kind):
@@ -114,7 +115,7 @@ def _of_nanoseconds(kind: Any) -> Any:
 
 
 def same_values(converted: Any, given: Any) -> bool:
-    """Returns true if the values are equal, with what is in them; NaN equals NaN."""
+    """Returns True if the values are equal, including nested values. NaN equals NaN."""
     if isinstance(given, list | tuple) and isinstance(converted, list | tuple):
         return len(converted) == len(given) and all(itertools.starmap(same_values, zip(converted, given, strict=True)))
     if isinstance(given, dict) and isinstance(converted, dict):

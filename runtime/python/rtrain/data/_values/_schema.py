@@ -1,7 +1,7 @@
-"""Which columns a dataset has where its pieces differ: files with other columns or types, functions that return them, unions.
+"""Computes the columns of a dataset whose pieces differ: files or function results with other columns or types, and unions.
 
-A rank reads some pieces only, and a batch ends anywhere. So the columns and types of a batch must not depend on which pieces are in
-it: a piece gets nulls for a column that it lacks, and a wider type where that changes no value. Else an error names the column.
+A rank reads only some pieces, and a batch may end anywhere. So a batch's columns and types must not depend on its pieces. A
+piece gets nulls for a missing column, and a wider type if that changes no value. Otherwise an error names the column.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ def types_of(block: Block) -> Types:
 
 
 def with_types(block: Block, types: Types, *, plain: Iterable[str] = ()) -> Block:
-    """Returns the block with these columns, in their order and types; null where the block lacks one.
+    """Returns the block with these columns, in their order and types. A column that the block lacks is null.
 
-    plain: columns that may stay NumPy arrays of integers or booleans. Others become Arrow's, as where they may hold nulls.
+    plain: columns that may stay NumPy arrays of integers or booleans. Other such columns become Arrow arrays, because they may
+    hold nulls.
     """
     may_stay = set(plain)
     columns = {name: _as(block, name, kind, may_stay=name in may_stay) for name, kind in types.items()}
@@ -48,7 +49,7 @@ def _is_whole(column: Any) -> bool:
 
 
 def wider(types: Types, others: Types, what: str, where: str) -> Types:
-    """Returns the columns of both. TypeError names the column, both types, and both places that they come from."""
+    """Returns the columns of both. TypeError names the column, both types and their origins."""
     merged = dict(types)
     for name, kind in others.items():
         both = kind if name not in merged else _common(merged[name], kind)
@@ -79,7 +80,8 @@ def _said(kind: Any) -> str:
 def _of_schemas(
     reader: str, schemas: Sequence[tuple[str, Any]], columns: Sequence[str] | None, required: Sequence[str], others: Sequence[str]
 ) -> Types:
-    """Returns the columns of files with these Arrow schemas: path and schema of each that differs from the one before."""
+    """Returns the columns of files with these Arrow schemas. `schemas` has the path and schema of each file whose schema
+    differs from the previous one."""
     types: Types = {}
     first = schemas[0][0]
     for path, schema in schemas:
@@ -118,13 +120,13 @@ def of_footers(
     required: Sequence[str],
     others: Sequence[str],
 ) -> Known:
-    """Returns the columns of Parquet files, of which path and footer are given.
+    """Returns the columns of Parquet files, which are given by paths and footers.
 
-    columns: those that are read; None: all. required: those of them that each file must have. others: columns that do not come from
-    the files, for messages.
+    columns: the columns to read; None: all. required: columns that each file must have. others: columns from elsewhere than the
+    files, for messages.
 
-    KeyError names a file that lacks one, ValueError a file with two columns of one name, TypeError two files whose types have no
-    common one.
+    KeyError names a file that lacks a column, ValueError a file with two columns of one name, TypeError two files whose types
+    have no common one.
     """
     schemas: list[tuple[str, Any]] = []
     before: Any = None
@@ -139,7 +141,7 @@ def of_footers(
 
 
 def _without_nulls(footers: Sequence[Any], types: Types) -> frozenset[str]:
-    """Returns the columns of integers and booleans of which the footers count no null in any file."""
+    """Returns the columns of integers and booleans that hold no null in any file, by the footers."""
     names = {name for name, kind in types.items() if pa.types.is_integer(kind) or pa.types.is_boolean(kind)}
     for footer in footers:
         schema = footer.schema
@@ -159,7 +161,7 @@ def _counts_no_null(chunk: Any) -> bool:
 
 
 def without_path(reader: str, names: Iterable[str], path: str) -> None:
-    """ValueError for a file that has the column which `include_paths` adds."""
+    """Raises ValueError if a file has the column that `include_paths` adds."""
     if "path" in names:
         raise ValueError(
             f"{reader}: {path} has a column 'path', and include_paths=True adds another 'path'; read it without include_paths, or "
@@ -168,7 +170,7 @@ def without_path(reader: str, names: Iterable[str], path: str) -> None:
 
 
 class Found:
-    """The columns of files that are known only by reading: those of the first rows of the first file."""
+    """Columns of files that are only known by reading: the columns of the first rows of the first file."""
 
     def __init__(self, reader: str, hint: str, first: Block, path: str) -> None:
         self.reader, self.hint = reader, hint
@@ -193,9 +195,9 @@ class Found:
 
 # -- what is read ---------------------------------------------------------------------------------------------------------
 def steady(blocks: Iterable[Block], of: str) -> Iterator[Block]:
-    """Yields the blocks with the columns of the first one, and types that only become wider.
+    """Yields the blocks with the columns of the first one. Their types may become wider from block to block.
 
-    TypeError and ValueError name the column of a later block that cannot be given so; `of` is what is read, in words.
+    TypeError and ValueError name the column of a later block that does not fit. `of` describes the input, for messages.
     """
     types: Types | None = None
     for block in blocks:

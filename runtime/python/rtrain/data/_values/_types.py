@@ -1,4 +1,4 @@
-"""Arrow types: which type holds the values of two, and casts that keep every value."""
+"""Arrow types: finds a common type of two, and casts without changed values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from rtrain.data._arrow import _long
 
 _UNITS = ("s", "ms", "us", "ns")
-_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}  # of an integer with so many bits
+_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}  # bits -> the most decimal digits of such an integer
 
 
 def is_list(kind: Any) -> bool:
@@ -37,9 +37,11 @@ def is_extension(kind: Any) -> bool:
 
 _WHOLE = [pa.bool_(), *(getattr(pa, f"{sign}int{bits}")() for sign in ("", "u") for bits in (8, 16, 32, 64))]
 _FLOATS = [pa.float16(), pa.float32(), pa.float64()]
-WHOLE = frozenset(kind.id for kind in _WHOLE)  # ids of types, which are compared quickly
-GO_BACK = frozenset(kind.id for kind in [*_WHOLE, *_FLOATS, pa.string()])  # NumPy's values have the same Arrow type again
-DIRECT = frozenset(  # pyarrow's NumPy array has every value
+WHOLE = frozenset(kind.id for kind in _WHOLE)  # ids, which are compared faster than types
+GO_BACK = frozenset(
+    kind.id for kind in [*_WHOLE, *_FLOATS, pa.string()]
+)  # NumPy converts these types back to the same Arrow type
+DIRECT = frozenset(  # pyarrow converts these types to NumPy arrays without changed values
     kind.id
     for kind in [*_FLOATS, pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), pa.timestamp("s"), pa.duration("s")]
 )
@@ -52,7 +54,7 @@ def is_changeable(kind: Any) -> bool:
 
 
 def contains(kind: Any, wanted: Callable[[Any], bool]) -> bool:
-    """Returns true if the type, or a type within it, is a wanted one."""
+    """Returns True if `wanted` holds for the type or for a type within it."""
     if wanted(kind):
         return True
     if is_extension(kind):
@@ -71,7 +73,7 @@ def nulls(rows: int, kind: Any) -> Any:
 
 
 def combined(column: Any) -> Any:
-    """Returns one Arrow array, without a copy where there is one chunk."""
+    """Returns one Arrow array. A single chunk is not copied."""
     if not isinstance(column, pa.ChunkedArray):
         return column
     if column.num_chunks == 1:
@@ -90,10 +92,10 @@ def take(column: Any, places: np.ndarray[Any, Any]) -> Any:
 
 # -- one type for two ---------------------------------------------------------------------------------------------------
 def common(left: Any, right: Any) -> Any | None:
-    """Returns the type that the values of both become without a change; None if there is none.
+    """Returns the type to which the values of both types can be converted unchanged; None if there is none.
 
-    Integers and floats become float64, and signed and unsigned integers of 64 bits int64: the cast refuses a value that does
-    not fit. Text never becomes bytes, and a time with a zone none without.
+    Integers and floats become float64. Signed and unsigned integers of 64 bits become int64. The cast fails for a value that
+    does not fit. Text never becomes bytes, and a time with a zone never loses it.
     """
     if left == right:
         return left
@@ -199,13 +201,13 @@ def _structs(left: Any, right: Any) -> Any | None:
                 return None
             by_name[field.name] = merged
     if len(by_name) < max(left.num_fields, right.num_fields):
-        return None  # two fields of one name
+        return None  # two fields have the same name
     return pa.struct(list(by_name.items()))
 
 
 # -- casts --------------------------------------------------------------------------------------------------------------
 def cast(array: Any, kind: Any) -> Any:
-    """Returns the Arrow array as this type. ArrowInvalid for a value that the type does not hold exactly."""
+    """Returns the Arrow array as this type. ArrowInvalid if the type does not hold a value exactly."""
     if array.type == kind:
         return array
     if isinstance(array, pa.ChunkedArray):
@@ -239,7 +241,7 @@ def cast_column(column: Any, kind: Any, name: str) -> Any:
 
 
 def of_dtype(dtype: np.dtype[Any]) -> Any | None:
-    """Returns the Arrow type of a NumPy type; None if there is none, or if only the values show it."""
+    """Returns the Arrow type of a NumPy type; None if there is none, or if it depends on the values."""
     if dtype.kind == "U":
         return pa.string()
     try:

@@ -1,6 +1,6 @@
-"""The main of a process that carries functions out. It imports what the functions need, and never the user's script.
+"""The main program of a process that carries functions out. It imports the modules of the functions, never the user's script.
 
-It ends when the rank's end of the socket closes, and is killed by the kernel when the rank ends in the middle of a job.
+The process ends when the rank's end of the socket closes. If the rank ends during a job, the kernel kills the process.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ def main(descriptor: int, rank_pid: int) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != rank_pid:
         return
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to the rank too, which ends its processes
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The terminal sends SIGINT to the rank too, which ends its processes.
     with socket.socket(fileno=descriptor) as sock:
         _wire.check_peer(sock)
         try:
             _wire.send(sock, Kind.READY, os.getpid())
             _serve(sock)
         except (BrokenPipeError, ConnectionError):
-            pass  # the rank has ended, or does not need this process any more
+            pass  # The rank has ended, or does not need this process any more.
 
 
 def _serve(sock: socket.socket) -> None:
@@ -56,7 +56,7 @@ def _serve(sock: socket.socket) -> None:
 
 
 def _loaded(memory: int) -> Any:
-    """Returns functions, or the traceback of an error as a text."""
+    """Returns functions, or a text with the traceback of an error."""
     try:
         return pickle.loads(_memory.opened(memory)[0])
     except BaseException:
@@ -75,7 +75,7 @@ def _carried_out(works: dict[int, Any], memory: int) -> tuple[Kind, int]:
             _chance.seed_global_generators()
         new_rows = work.apply(block, place, first)
         return Kind.MADE, _blocks.sealed(new_rows, time.monotonic() - begun)
-    except BaseException:  # sys.exit() too: the rank carries the functions out once more
+    except BaseException:  # Includes sys.exit(), because the rank carries the functions out again.
         return Kind.FAILED, _memory.sealed(traceback.format_exc().encode(errors="replace"), [])
     finally:
         sys.stdout.flush()

@@ -1,8 +1,8 @@
-"""Sealed memory: bytes in a file of the kernel's memory, which has no name and which nobody can change any more.
+"""Sealed memory: bytes in a nameless file of the kernel's memory that no process can change.
 
 A descriptor is sent to another process. The memory is freed with its last descriptor and mapping, however the processes end.
 
-    u64 number of buffers | u64 bytes of the head | u64 bytes of each buffer | head | buffers, each from a multiple of 64 on
+    u64 number of buffers | u64 bytes of the head | u64 bytes of each buffer | head | buffers, each aligned to 64 bytes
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _U64 = struct.Struct("<Q")
 
 
 class NotSealed(RuntimeError):
-    """Memory that was received could still be changed, or is not what its lengths say."""
+    """Received memory could still be changed, or does not match its lengths."""
 
 
 def sealed(head: bytes, buffers: Sequence[Any]) -> int:
@@ -56,10 +56,10 @@ def _write(descriptor: int, parts: list[memoryview]) -> None:
 
 
 def opened(descriptor: int) -> tuple[memoryview, list[memoryview]]:
-    """Returns head and buffers, which may be written into: that changes nothing for other processes. The memory stays mapped as long
-    as one of them is there, without the descriptor.
+    """Returns head and buffers. The caller may write into them, which changes nothing for other processes. The memory stays
+    mapped while one of them exists, also after the descriptor is closed.
 
-    NotSealed where the memory could still be changed, or is shorter than its lengths say.
+    NotSealed if the memory could still be changed, or is shorter than its lengths.
     """
     try:
         seals = fcntl.fcntl(descriptor, fcntl.F_GET_SEALS)
@@ -85,7 +85,7 @@ def opened(descriptor: int) -> tuple[memoryview, list[memoryview]]:
 
 
 def _mapped(descriptor: int, size: int) -> memoryview:
-    """Maps memory for this process alone. `mmap.mmap` would keep a descriptor for each mapping."""
+    """Maps memory for this process. `mmap.mmap` is not used, because it keeps a descriptor for each mapping."""
     libc = _libc()
     address = libc.mmap(None, size, _PROT_READ_WRITE, _MAP_PRIVATE, descriptor, 0)
     if address in (None, ctypes.c_void_p(-1).value):

@@ -1,7 +1,7 @@
-"""Processes of one rank, each with a thread of the rank that sends it jobs and takes what it made.
+"""The processes of one rank. For each process, a thread of the rank sends jobs and receives the results.
 
-A job is given to one process. A process that ends loses nothing: the job it worked on is made once more, alone in a fresh process,
-and jobs that were sent ahead go back to the front of the queue. A job that ends two processes fails.
+A job is given to one process. If a process ends, the job that it worked on is repeated alone in a new process. Jobs that were
+sent ahead return to the front of the queue. A job during which two processes end fails.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from rtrain.data._making._processes import _blocks, _memory, _wire
 from rtrain.data._making._processes._process import Died, Process
 from rtrain.data._making._processes._wire import Kind
 
-IDLE_S = 300.0  # a process without a job ends after so long
-_AHEAD = 2  # jobs that a process has: one that it works on, and the next
-_STARTS = 3  # processes of a thread that end before they are ready, one after the other
+IDLE_S = 300.0  # seconds after which a process without a job ends
+_AHEAD = 2  # jobs that a process has: the current one and the next one
+_STARTS = 3  # consecutive processes of a thread that end before they are ready, until the thread gives up
 numbers = itertools.count(1)
 
-Place = tuple[int, ...]  # seed, epoch, and what else names the position of a piece
+Place = tuple[int, ...]  # seed, epoch, and further numbers that identify the position of a piece
 
 
 class Refused(RuntimeError):
-    """The process could not carry out a job. The text is the traceback there."""
+    """The process could not carry out a job. The text is the traceback of that process."""
 
 
 class Lost(RuntimeError):
-    """A job has ended two processes. The text says how."""
+    """Two processes ended during the job. The text says how."""
 
 
 class Cancelled(RuntimeError):
@@ -49,7 +49,7 @@ class NoProcesses(RuntimeError):
 
 @dataclass(frozen=True, eq=False)
 class Shipped:
-    """Functions in sealed memory. Each process is sent them once."""
+    """Functions in sealed memory. They are sent to each process once."""
 
     number: int
     memory: int
@@ -57,7 +57,7 @@ class Shipped:
 
 @dataclass(eq=False)
 class Job:
-    """Rows of the piece at `place`, from its row `first` on. owner: the iteration that needs them."""
+    """Rows of the piece at `place`, of which the first has number `first`. owner: the iteration that needs the rows."""
 
     shipped: Shipped
     block: Block
@@ -66,11 +66,11 @@ class Job:
     owner: int
     future: Future[Block] = field(default_factory=Future)
     number: int = field(default_factory=numbers.__next__)
-    deaths: int = 0  # processes that ended while they worked on it
+    deaths: int = 0  # the number of processes that ended during the job
 
 
 class Watcher(Protocol):
-    """Takes what the threads of a pool see."""
+    """Receives the measurements of a pool's threads."""
 
     def on_ready(self, processes: int, wanted: int) -> None: ...
     def on_made(self, rows: int, seconds: float, rank_s: float) -> None: ...
@@ -79,12 +79,12 @@ class Watcher(Protocol):
 
 class Pool:
     def __init__(self, watcher: Watcher) -> None:
-        self._watcher = weakref.ref(watcher)  # its threads hold the pool, and must not hold a dataset
+        self._watcher = weakref.ref(watcher)  # The threads hold the pool, and must not keep a dataset alive.
         self._changed = threading.Condition()
         self._queue: deque[Job] = deque()
-        self._jobs: dict[int, Job] = {}  # that somebody waits for
-        self._threads: list[threading.Thread] = []  # whose processes take jobs
-        self._running: set[threading.Thread] = set()  # these, and those whose processes are ending
+        self._jobs: dict[int, Job] = {}  # the jobs that a thread waits for
+        self._threads: list[threading.Thread] = []  # the threads whose processes take jobs
+        self._running: set[threading.Thread] = set()  # these threads, and those whose processes are ending
         self._busy: set[Process | None] = set()
         self._ready = self._idle = self._wanted = 0
         self._pid = os.getpid()
@@ -92,7 +92,7 @@ class Pool:
 
     # -- for the threads that need rows -------------------------------------------------------------------------------
     def resize(self, wanted: int) -> None:
-        """Starts processes, or lets some end once they are idle, until there are so many. It does not wait."""
+        """Starts or ends processes until there are `wanted`, without waiting. A process ends when it is idle."""
         with self._changed:
             self._wanted = wanted
             self._fill()
@@ -109,7 +109,7 @@ class Pool:
             self._changed.notify()
 
     def cancel(self, jobs: Iterable[Job]) -> None:
-        """Releases the threads that wait for these jobs. What processes make of them is dropped."""
+        """Releases the threads that wait for these jobs. The results of these jobs are dropped."""
         with self._changed:
             self._drop([job for job in jobs if job.number in self._jobs], Cancelled())
 
@@ -118,7 +118,7 @@ class Pool:
             self._drop([job for job in self._jobs.values() if job.owner == owner], Cancelled())
 
     def close(self) -> None:
-        """Ends the processes, also in the middle of a job, and waits for them."""
+        """Ends the processes, also during a job, and waits for them."""
         if os.getpid() != self._pid:
             return
         with self._changed:
@@ -156,8 +156,8 @@ class Pool:
                 self._running.discard(threading.current_thread())
 
     def _serve(self) -> None:
-        """Starts a process, and another one where it dies, until there are too many or there is nothing to do."""
-        alone: Job | None = None  # has ended a process
+        """Starts a process, and a new one if it ends, until there are too many or there is no work."""
+        alone: Job | None = None  # the job during which a process ended
         starts = 0
         while not self._leaves(alone):
             process: Process | None = None
@@ -176,7 +176,7 @@ class Pool:
                 self._count_ready(-1)
                 process.end(is_idle=True)
                 return
-            except Exception as error:  # whatever it is, the jobs are made elsewhere
+            except Exception as error:  # After any error, the jobs are made elsewhere.
                 if process is not None:
                     process.end()
                 if is_ready:
@@ -196,7 +196,7 @@ class Pool:
             return True
 
     def _work(self, process: Process, flight: deque[Job]) -> None:
-        """Gives the process one job after the other until it is to end."""
+        """Sends jobs to the process until it is to end."""
         while True:
             while len(flight) < _AHEAD and (job := self._next(is_idle=not flight)) is not None:
                 self._send(process, job, flight)
@@ -205,7 +205,7 @@ class Pool:
             self._take_answers(process, flight)
 
     def _next(self, *, is_idle: bool) -> Job | None:
-        """Returns the next job. None: an idle process is to end, and a busy one is sent nothing ahead."""
+        """Returns the next job. None: an idle process is to end, a busy one gets no job ahead."""
         with self._changed:
             while True:
                 if len(self._queue) > (0 if is_idle else self._idle):
@@ -226,7 +226,7 @@ class Pool:
         begun = time.thread_time()
         try:
             memory = _blocks.sealed(job.block, (job.shipped.number, job.place, job.first))
-        except Exception as error:  # whatever pickling a value raises
+        except Exception as error:  # Pickling a value may raise any error.
             self._resolve(job, Refused(f"its rows cannot be sent: {type(error).__name__}: {error}"))
             return
         try:
@@ -236,9 +236,9 @@ class Pool:
             process.send(Kind.MAKE, job.number, memory)
         except Died:
             if job.deaths:
-                flight.append(job)  # its second process
+                flight.append(job)  # the second process of the job
             else:
-                self._put_back([job])  # the process did not get it
+                self._put_back([job])  # The process did not receive the job.
             raise
         finally:
             os.close(memory)
@@ -248,7 +248,7 @@ class Pool:
             self._busy.add(process)
 
     def _take_answers(self, process: Process, flight: deque[Job]) -> None:
-        """Takes the answer to the oldest job, where there is one."""
+        """Receives the answer to the oldest job, if there is one."""
         if flight:
             self._take_answer(process, flight)
         if not flight:
@@ -273,7 +273,7 @@ class Pool:
         job = flight.popleft()
         rank_s, process.rank_s = process.rank_s + time.thread_time() - begun, 0.0
         watcher = self._watcher()
-        if watcher is not None and process.answered:  # the first job also imports modules
+        if watcher is not None and process.answered:  # The first job also imports modules.
             watcher.on_made(job.block.rows, seconds, rank_s)
         process.answered += 1
         self._resolve(job, block)
@@ -294,7 +294,7 @@ class Pool:
             self._changed.notify_all()
 
     def _after_death(self, process: Process | None, flight: deque[Job], how: str) -> Job | None:
-        """Returns the job that the process worked on, which is to be made alone."""
+        """Returns the job during which the process ended. It is repeated alone."""
         with self._changed:
             self._busy.discard(process)
         if not flight:
@@ -316,7 +316,7 @@ class Pool:
             watcher.on_ready(ready, wanted)
 
     def _give_up(self, alone: Job | None, why: str) -> None:
-        """Ends the thread, for which no process can be started."""
+        """Ends the thread because no process can be started."""
         if alone is not None:
             self._resolve(alone, Lost(f"its process ended, and no other one could be started: {why}"))
         with self._changed:
@@ -336,7 +336,7 @@ _pools: weakref.WeakSet[Pool] = weakref.WeakSet()
 
 
 def close_all() -> None:
-    """Ends all processes of this one, and waits for them."""
+    """Ends all child processes of this module, and waits for them."""
     for pool in list(_pools):
         pool.close()
 

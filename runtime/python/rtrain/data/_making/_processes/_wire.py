@@ -1,6 +1,6 @@
 """Messages between a rank and one of its processes: a kind, a number, and at most one descriptor of sealed memory.
 
-Both ends of a socket pair belong to one user. A socket of SOCK_SEQPACKET keeps the borders of messages, and ends with its peer.
+A SOCK_SEQPACKET socket keeps message boundaries, and reports the end of its peer. Both ends belong to the same user.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ _MOST_DESCRIPTORS = 4
 
 
 class Kind(enum.IntEnum):
-    READY = 1  # process: it has imported what it needs; the number is its pid
-    LOAD = 2  # rank: functions, by the number of their work
-    MAKE = 3  # rank: rows, by the number of the job
-    MADE = 4  # process: the rows that were made of a job
-    FAILED = 5  # process: a job that it could not carry out, with the traceback
+    READY = 1  # from the process: it has imported its modules; the number is its pid
+    LOAD = 2  # from the rank: functions; the number is their work's
+    MAKE = 3  # from the rank: rows; the number is the job's
+    MADE = 4  # from the process: the rows that the job made
+    FAILED = 5  # from the process: the job failed, with the traceback
 
 
 class Stranger(RuntimeError):
-    """The peer of a socket belongs to another user, or sends what rtrain does not send."""
+    """The peer of a socket belongs to another user, or sends a message that rtrain does not send."""
 
 
 def check_peer(sock: socket.socket) -> None:
-    """Stranger unless the process at the other end belongs to this process's user."""
+    """Raises Stranger unless the process at the other end belongs to this process's user."""
     content = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     pid, uid, _ = _CREDENTIALS.unpack(content)
     if uid != os.geteuid():
