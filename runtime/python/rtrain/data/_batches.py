@@ -1,4 +1,4 @@
-"""From blocks to the batches of an iteration: cut to size, made ahead by a thread."""
+"""Makes the batches of an iteration from blocks: cuts blocks to size, and lets a thread make batches ahead."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ T = TypeVar("T")
 
 
 class Counts(Protocol):
-    """How far an iteration has come."""
+    """The progress of an iteration."""
 
-    consumed: int  # rows that the loop was given
+    consumed: int  # rows that the loop received
     ended: bool
 
 
 def cut(blocks: Iterator[Block], size: int | None, *, drop_last: bool) -> Iterator[Block]:
-    """Blocks of `size` rows; None: as they come."""
+    """Yields blocks of `size` rows. None: yields the blocks unchanged."""
     if size is None:
         yield from (block for block in blocks if block.rows)
         return
@@ -45,7 +45,7 @@ _END = object()
 
 
 class Ahead(Iterator[T]):
-    """Items made by a thread, at most `count` of them before they are asked for. `close` ends the thread and waits for it."""
+    """Items that a thread makes before they are requested, at most `count` at a time. `close` ends the thread and waits for it."""
 
     def __init__(self, items: Iterator[T], count: int) -> None:
         self._items = items
@@ -62,7 +62,7 @@ class Ahead(Iterator[T]):
                 return
             try:
                 item: Any = next(self._items, _END)
-            except BaseException as error:  # the reader raises it
+            except BaseException as error:  # The reader raises it.
                 self._made.put((None, error))
                 return
             self._made.put((item, None))
@@ -97,7 +97,11 @@ def counted(
     ahead: int,
     finish: Callable[[T], T] | None = None,
 ) -> Iterator[T]:
-    """`batch_of` each block, by a thread if `ahead`; `finish` by the caller's own. Rows count when the loop gets them."""
+    """Yields the batches of the blocks, and counts rows in `progress` when the loop receives them.
+
+    batch_of: makes a batch of a block, in a thread if `ahead` > 0. ahead: how many batches the thread makes ahead. finish:
+    called with each batch in the caller's thread.
+    """
     pairs = ((block.rows, batch_of(block)) for block in blocks)
     source: Iterator[tuple[int, T]] = Ahead(pairs, ahead) if ahead > 0 else _in_this_thread(pairs)
     try:
@@ -115,7 +119,7 @@ def counted(
 
 
 def _in_this_thread(items: Iterator[T]) -> Iterator[T]:
-    """Yields the items, which the thread that takes them makes alone."""
+    """Yields the items. The thread that takes them makes them, without the help of other threads."""
     while True:
         with in_this_thread():
             item: Any = next(items, _END)

@@ -1,5 +1,5 @@
-"""A block: a few rows as named columns of one length. A column is an Arrow array, as files give it, or a NumPy array, as
-functions give it; several dimensions and arbitrary objects are NumPy's. Everything that flows through a plan is a block."""
+"""A block: some rows as named columns of one length. Every plan passes rows as blocks. Columns of files are Arrow arrays.
+Columns of functions are NumPy arrays, which may have several dimensions or hold arbitrary objects."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ __all__ = ["Block", "Given", "as_arrow", "as_numpy", "column_of", "is_nan", "val
 
 
 class Block:
-    """Immutable by agreement. ValueError when the columns differ in length.
+    """Columns of one length. A block is never changed after its creation. ValueError if the columns differ in length.
 
-    without_nulls: Arrow columns that hold no null in the whole dataset, by what its source says. NumPy arrays hold none anyway.
-    origin: the file that the rows come from, for messages; empty if there is none.
+    without_nulls: Arrow columns that hold no null in the whole dataset, as the source guarantees. NumPy arrays never hold
+    nulls. origin: the file of the rows, for messages; empty if there is none.
     """
 
     __slots__ = ("columns", "origin", "rows", "without_nulls")
@@ -42,7 +42,7 @@ class Block:
         self.without_nulls, self.origin = without_nulls, origin
 
     def __setstate__(self, state: tuple[None, dict[str, Any]]) -> None:
-        """Takes a block that an earlier version pickled, too."""
+        """Restores a block, also from a pickle of an earlier version."""
         for name, value in {"without_nulls": frozenset(), "origin": "", **state[1]}.items():
             setattr(self, name, value)
 
@@ -51,7 +51,7 @@ class Block:
         return list(self.columns)
 
     def with_columns(self, columns: dict[str, Any]) -> Block:
-        """Returns a block of these columns of the same dataset; what is known of columns by their names holds on."""
+        """Returns a block of these columns of the same dataset. Guarantees about columns by their names stay."""
         return Block(columns, self.without_nulls, self.origin)
 
     def slice(self, start: int, stop: int) -> Block:
@@ -74,13 +74,13 @@ class Block:
         return not isinstance(self.columns[name], np.ndarray) and name not in self.without_nulls
 
     def with_counted_nulls(self) -> Block:
-        """Returns the block of a whole dataset, of which it is known now which columns hold nulls."""
+        """Returns the block, which is a whole dataset, with the columns without nulls determined by counting."""
         arrow = {name: column for name, column in self.columns.items() if not isinstance(column, np.ndarray)}
         return Block(self.columns, frozenset(name for name, column in arrow.items() if not column.null_count), self.origin)
 
     # -- as other types -------------------------------------------------------------------------------------------------
     def numpy(self, *, private: bool = True) -> dict[str, np.ndarray[Any, Any]]:
-        """`private`: arrays that the caller may write into."""
+        """Returns the columns as NumPy arrays. private: the caller may write into them."""
         arrays = {}
         for name, column in self.columns.items():
             array = column
@@ -106,11 +106,11 @@ class Block:
         return self.arrow() if batch_format == "pyarrow" else self.numpy(private=private)
 
     def lists(self) -> dict[str, list[Any]]:
-        """Returns each column as plain Python values, and arrays for what has several dimensions."""
+        """Returns each column as a list of Python values. Values with several dimensions are arrays."""
         return {name: values_of(column, name) for name, column in self.columns.items()}
 
     def dicts(self) -> Iterator[dict[str, Any]]:
-        """Yields the rows, as `lists` has their values."""
+        """Yields the rows as dicts, with the values of `lists`."""
         return rows_of(self.lists(), self.rows)
 
     @property
@@ -124,7 +124,7 @@ def rows_of(lists: Mapping[str, list[Any]], rows: int) -> Iterator[dict[str, Any
 
 
 def all_rows_of(lists: Mapping[str, list[Any]], rows: int) -> list[dict[str, Any]]:
-    """Returns the rows of columns of this length."""
+    """Returns the rows of columns that have `rows` values each."""
     if not lists:
         return [{} for _ in range(rows)]
     if len(lists) == 1:
@@ -140,7 +140,7 @@ def check_format(batch_format: str | None, caller: str) -> None:
 
 # -- making blocks ------------------------------------------------------------------------------------------------------
 def from_arrow(table: Any) -> Block:
-    """Makes a block of a Table or RecordBatch; its arrays are shared. ValueError names a column that is there twice."""
+    """Makes a block of a Table or RecordBatch, without a copy. ValueError names a column that appears twice."""
     named(table.schema.names)
     return Block({name: table.column(place) for place, name in enumerate(table.schema.names)})
 
@@ -148,9 +148,10 @@ def from_arrow(table: Any) -> Block:
 def from_rows(
     rows: Sequence[Mapping[str, Any]], given: Mapping[str, list[Any]] | None = None, block: Block | None = None
 ) -> Block:
-    """A key that a row lacks is None there.
+    """Makes a block of rows. A key that a row lacks is None in that row.
 
-    block, given: the rows that a function was given, and their values as lists: columns that it did not change stay as they are.
+    block, given: the rows that a function received, and their values as lists. Columns that the function did not change stay as
+    they are.
     """
     by_key = _values_by_key(rows)
     columns: dict[str, Any] = {}
@@ -166,7 +167,7 @@ def _values_by_key(rows: Sequence[Mapping[str, Any]]) -> dict[Any, Sequence[Any]
     """Returns the values of each key, in the order in which keys appear first."""
     first = rows[0] if rows else {}
     if first and set(map(type, rows)) == {dict} and set(map(len, rows)) == {len(first)}:
-        with contextlib.suppress(KeyError):  # of a row with other keys
+        with contextlib.suppress(KeyError):  # KeyError: a row has other keys
             return {key: list(map(operator.itemgetter(key), rows)) for key in first}
     keys: dict[Any, None] = {}
     for row in rows:
@@ -175,7 +176,7 @@ def _values_by_key(rows: Sequence[Mapping[str, Any]]) -> dict[Any, Sequence[Any]
 
 
 def from_batch(value: Any) -> Block:
-    """What a function gave for a batch. TypeError for anything but columns."""
+    """Makes a block of a function's result for a batch. TypeError if the result has no columns."""
     return Block(dict(_columns_of(value)))
 
 
@@ -197,7 +198,7 @@ def _columns_of(value: Any, given: Given | None = None) -> Iterator[tuple[str, A
 
 
 def named(keys: Iterable[Any]) -> list[str]:
-    """Returns the names of columns as texts. ValueError names two columns that would have one name."""
+    """Returns the names of columns as texts. ValueError names two columns that would have the same name."""
     keys = list(keys)
     names = [str(key) for key in keys]
     if len(set(names)) < len(names):
@@ -209,7 +210,7 @@ def named(keys: Iterable[Any]) -> list[str]:
 
 
 class Given:
-    """A batch that a function is given, and what shows which of its columns the function did not change."""
+    """A batch for a function, and the data that shows which columns the function did not change."""
 
     def __init__(self, block: Block, batch_format: str | None, *, private: bool = True) -> None:
         self.block = block
@@ -221,11 +222,11 @@ class Given:
                 self._cells[name] = cells
 
     def block_of(self, value: Any) -> Block:
-        """Returns the block of what the function returned. TypeError for anything but columns."""
+        """Returns the block of the function's result. TypeError if the result has no columns."""
         return Block(dict(_columns_of(value, self)))
 
     def after(self, name: str, column: Any) -> Any:
-        """Returns the column of an array or a Series that was returned under this name."""
+        """Returns the column for an array or a Series that the function returned under this name."""
         old = self.block.columns.get(name)
         if old is None or isinstance(old, np.ndarray):
             return None
@@ -235,7 +236,7 @@ class Given:
 
 
 def concat(blocks: Iterable[Block]) -> Block:
-    """One below the other. A column that some lack is null there."""
+    """Concatenates blocks. A column that a block lacks is null in its rows."""
     parts = [block for block in blocks if block.columns]
     if len(parts) > 1:
         parts = [block for block in parts if block.rows] or parts[:1]
@@ -258,7 +259,7 @@ def _or_nulls(block: Block, name: str) -> Any:
 
 
 def without_negative_zero(column: Any) -> Any:
-    """An Arrow column in which -0.0 is 0.0, which equals it: Arrow's hashes tell them apart."""
+    """Returns an Arrow column with 0.0 for -0.0. They are equal, but Arrow's hashes differ."""
     return pc.add(column, pa.scalar(0.0, column.type)) if column.type in (pa.float32(), pa.float64()) else column
 
 

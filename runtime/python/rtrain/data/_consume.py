@@ -1,4 +1,4 @@
-"""The half of a Dataset that reads: rows, batches, counts, aggregates, files."""
+"""The part of a Dataset that reads: rows, batches, counts, aggregates, files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from rtrain._argument_types import WriterArguments
 
-_LOOK_ROWS = 64  # of a look at the first rows
+_LOOK_ROWS = 64  # rows that are read for their columns
 
 
 @dataclass(frozen=True)
@@ -113,17 +113,17 @@ class Reading:
 
     # -- what it is ---------------------------------------------------------------------------------------------------
     def count(self) -> int:
-        """Returns how many rows there are. Reads what it must to know.
+        """Returns the number of rows.
 
-        That is nothing for tables in memory, the footers of Parquet files, and all of CSV files or after a `filter`.
+        Reads nothing for tables in memory, only the footers for Parquet files, and all rows for CSV files or after a `filter`.
         """
         return rows_of(self._node)
 
     def schema(self) -> Schema | None:
         """Returns names and types of the columns; None for a dataset without rows.
 
-        They come from the files' own description where no operation was applied, else from the first rows. A function is called
-        on at most 64 rows to get the first one.
+        The files describe their columns if no operation was applied. Otherwise the first rows are read. A function is called
+        with at most 64 rows to get the first one.
         """
         if isinstance(self._node, Read):
             names, types = self._node.source.names(), self._node.source.types()
@@ -150,7 +150,7 @@ class Reading:
         return sum(1 for _ in self._node.start(Order(strict=True)).pieces())
 
     def size_bytes(self) -> int:
-        """Returns how many bytes the rows take in memory: as the source describes itself, else by reading all."""
+        """Returns how many bytes the rows take in memory. Reads all rows if the source does not report it."""
         if isinstance(self._node, Read) and self._node.source.in_memory:
             return sum(block.nbytes for block in self._blocks())
         if isinstance(self._node, Read):
@@ -161,7 +161,7 @@ class Reading:
         return sum(block.nbytes for block in self._blocks())
 
     def stats(self) -> str:
-        """Returns a line with the plan, its pieces and its bytes in memory."""
+        """Returns a line with the plan, the number of pieces and the bytes in memory."""
         return f"{self!r}: {self.num_blocks()} pieces, {self.size_bytes()} bytes"
 
     def input_files(self) -> list[str]:
@@ -175,12 +175,11 @@ class Reading:
 
     # -- over all rows ------------------------------------------------------------------------------------------------
     def sum(self, on: Any = None, ignore_nulls: bool = True) -> Any:  # noqa: FBT001, FBT002
-        """Returns the sum of a column, or a dict `{"sum(column)": value}` for several. None where there are no rows.
+        """Returns the sum of a column, or a dict `{"sum(column)": value}` for several columns. None if there are no rows.
 
-        on: the column or columns; left out, all.
-        ignore_nulls: False makes the answer None for a column with a null.
+        on: the column or columns; left out, all. ignore_nulls: False makes the result None for a column with a null.
 
-        KeyError for a column that is not there, TypeError for one whose values cannot be added.
+        KeyError for an unknown column, TypeError for one whose values cannot be added.
         """
         return self._summary("sum", on, ignore_nulls=ignore_nulls)
 
@@ -204,7 +203,7 @@ class Reading:
         return self._summary("std", on, ddof=ddof, ignore_nulls=ignore_nulls)
 
     def _summary(self, what: str, on: Any, *, ddof: int = 1, ignore_nulls: bool = True) -> Any:
-        """A number where there is one column, else a dict of them by `what(column)`. None: no rows."""
+        """Returns a number for one column, else a dict of numbers by `what(column)`. None: no rows."""
         names = [on] if isinstance(on, str) else list(on) if on is not None else None
         by_column: dict[str, Summary] = summaries(self._blocks(), names, what, ignore_nulls=ignore_nulls)
         answers = {f"{what}({name})": summary.answer(what, ddof) for name, summary in by_column.items()}
@@ -289,15 +288,17 @@ def _files_of(node: Node) -> set[str]:
 
 
 def _first_blocks(node: Node, order: Order) -> Iterator[Block]:
-    """Yields the rows from the first one on, for a look at a few: a function is given at most 64 rows before the first are there.
+    """Yields the first rows of a node, for a reader that needs few. A function receives at most 64 rows before the first block
+    is yielded.
 
-    The blocks grow, so a look that goes on takes no more time than an iteration.
+    The blocks grow, so that a longer read takes no more time than an iteration.
     """
     return (block for _, blocks in _first_pieces(node, order, 1) for block in blocks if block.rows)
 
 
 def _first_pieces(node: Node, order: Order, unit: int) -> Iterator[tuple[Piece, Iterator[Block]]]:
-    """Yields the pieces, each with blocks of its rows. unit: what blocks have a multiple of, as batches of functions do."""
+    """Yields the pieces, each with blocks of its rows. unit: the rows of a block are a multiple of it, like batches of
+    functions."""
     if isinstance(node, Mapped):
         for op in node.ops:
             unit = math.lcm(unit, op.each or 1) if math.lcm(unit, op.each or 1) <= _LOOK_ROWS else unit
@@ -310,7 +311,7 @@ def _first_pieces(node: Node, order: Order, unit: int) -> Iterator[tuple[Piece, 
 
 
 def _growing(run: Run, piece: Piece, rows: int, *, whole: bool) -> Iterator[Block]:
-    """Yields a piece in blocks of `rows`, then twice as many each time. whole: the piece is read once, as no function makes it."""
+    """Yields a piece in blocks of `rows` rows, doubled each time. whole: the piece is read once, because no function makes it."""
     block = run.read(piece) if whole else None
     start = 0
     while start < piece.rows:

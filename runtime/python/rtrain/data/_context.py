@@ -1,4 +1,5 @@
-"""`DataContext`: options of reading. Those that only Ray Data has are kept, and a warning says once for each that nothing reads them."""
+"""`DataContext`: options of reading. Options that only Ray Data has are stored, and a warning for each states that it has no
+effect."""
 
 from __future__ import annotations
 
@@ -11,10 +12,11 @@ _PREFETCH_BYTES = 256 << 20
 
 
 class DataContext:
-    """Options of the process that reads rows. Any other name of Ray Data's can be set and read back, and changes nothing.
+    """Options of the process that reads rows. Other options of Ray Data can be set and read, and have no effect.
 
-    processes: how many processes carry out the functions of an operation; 0: none. None, the default, lets rtrain choose.
-    prefetch_bytes: of rows that are made before the loop asks for them, at most; each iteration may have one piece in any case.
+    processes: the number of processes that carry out an operation's functions; 0: none. None, the default, lets rtrain choose.
+    prefetch_bytes: the largest number of bytes of rows that are made before the loop requests them. Each iteration may always
+    have one piece.
     """
 
     processes: int | None

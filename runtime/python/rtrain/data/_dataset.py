@@ -1,5 +1,5 @@
-"""The classes that name each other: a `Dataset` is a plan that grows by operations, `groupby` makes a `GroupedData` of it, and an
-iteration is a `DataIterator`; both give a Dataset again."""
+"""The classes that refer to each other. A `Dataset` is a plan that grows by operations. Its `groupby` returns a `GroupedData`,
+and an iteration is a `DataIterator`. Both of these return Datasets again."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from rtrain._argument_types import OperationArguments
 
-_nan = float("nan")  # of all NaN in a column one is kept
+_nan = float("nan")  # stands for all NaN values of a column, which count as one value
 
 
 class Dataset(Operations):
@@ -117,7 +117,7 @@ class Dataset(Operations):
         return Dataset(packed(self._node, length, columns, padding, split=split_documents, drop_last=drop_last))
 
     def zip(self, *others: Dataset) -> Dataset:
-        """Returns a Dataset with the columns of all, row by row. ValueError, when rows are read, if one has more rows than another."""
+        """Returns a Dataset with the columns of all, row by row. ValueError, when rows are read, if the numbers of rows differ."""
         node = self._node
         for other in others:
             node = Zip(node, _node_of("zip", other))
@@ -155,7 +155,7 @@ class Dataset(Operations):
         return list(distinct)
 
     def groupby(self, key: str | Sequence[str]) -> GroupedData:
-        """Returns the groups of rows with equal values in the column or columns `key`; NaN equals NaN. Nothing is read yet."""
+        """Returns the groups of rows with equal values in the column or columns `key`. NaN equals NaN. Reads nothing."""
         return GroupedData(self, self._named("groupby", key))
 
     def split(self, n: int, *, equal: bool = False, locality_hints: object = None) -> list[Dataset]:
@@ -227,7 +227,7 @@ class Dataset(Operations):
 
     # -- iterating ----------------------------------------------------------------------------------------------------
     def iterator(self) -> DataIterator:
-        """Returns a DataIterator that reads all rows, epoch after epoch."""
+        """Returns a DataIterator that reads all rows in each epoch."""
         return DataIterator(Share(self._node))
 
     def streaming_split(self, n: int, *, equal: bool = False, locality_hints: object = None) -> list[DataIterator]:
@@ -245,7 +245,7 @@ class Dataset(Operations):
 
     # -- in a run -----------------------------------------------------------------------------------------------------
     def rtrain_shard(self, rank: int, count: int) -> DataIterator:
-        """Returns the share of rank `rank` of `count` ranks. A trainer's `datasets=` calls it; seed 0 decides what is random."""
+        """Returns the share of rank `rank` of `count` ranks. A trainer's `datasets=` calls it; random choices use seed 0."""
         return DataIterator(Share(self._node, rank, count, seed=0))
 
     def rtrain_share_of_run(
@@ -274,7 +274,7 @@ class Dataset(Operations):
 
 
 class GroupedData:
-    """Rows of equal keys together: what `Dataset.groupby` returns. A process that computes it holds all rows in memory."""
+    """The groups that `Dataset.groupby` returns. A process that computes with them holds all rows in memory."""
 
     def __init__(self, dataset: Dataset, keys: Sequence[str]) -> None:
         self._dataset, self._keys = dataset, list(keys)
@@ -361,15 +361,15 @@ class GroupedData:
 class DataIterator(Epochs):
     """Reads a dataset, or one rank's share of it. Each iteration is one epoch.
 
-    It may be pickled. `state_dict` says how far the newest iteration is, in rows that the loop was given.
+    It can be pickled. `state_dict` returns how far the newest iteration is, in rows that the loop received.
     """
 
     def schema(self) -> Schema | None:
-        """Returns names and types of the columns; None where neither the files nor a first row tell them."""
+        """Returns names and types of the columns. Returns None if the files do not describe them and there are no rows."""
         return Dataset(self._share.node).schema()
 
     def columns(self) -> list[str] | None:
-        """Returns the names of the columns in their order; None where only rows could tell them and there are none."""
+        """Returns the names of the columns in their order. Returns None if they are known from rows only and there are no rows."""
         return Dataset(self._share.node).columns()
 
     def materialize(self) -> Dataset:

@@ -1,4 +1,4 @@
-"""Sources that are files. A Parquet file's groups are its row groups; of other files each is one group, read from its beginning."""
+"""Sources that read files. A group of a Parquet file is a row group. Any other file is one group, read from its beginning."""
 
 from __future__ import annotations
 
@@ -34,26 +34,27 @@ __all__ = [
     "decode_image",
     "parse_json",
     "parse_text",
-]  # pickled by these names
+]  # Pickles refer to these names.
 _CHUNK = 1 << 20
 _FOOTER_THREADS = 8
-_SMALL_ROWS = 1024  # a piece of so many rows has none that is large
-# Pages that have a checksum are compared with it. Arrow's reader in Python learned that in release 15.
+_SMALL_ROWS = 1024  # A piece with so many rows has no large rows.
+# Verifies the checksums of pages. pyarrow has this option from release 15 on.
 _VERIFIED = {"page_checksum_verification": True} if int(pa.__version__.partition(".")[0]) >= 15 else {}
 
 
 class Parquet(OfFiles):
-    """columns: what is read; `strict` if each file must have them, else a file that lacks one gives nulls."""
+    """Parquet files. columns: the columns to read. `strict`: each file must have them; otherwise a file without one yields
+    nulls."""
 
     sized = True
-    strict = True  # of a plan that an earlier version pickled
+    strict = True  # for plans that an earlier version pickled
     _known: _schema.Known | None = None
 
     def __init__(self, files: Files, columns: list[str] | None, *, include_paths: bool, strict: bool = True) -> None:
         super().__init__("read_parquet", files, include_paths=include_paths)
         self.columns, self.strict = columns, strict
         self._footers: list[Any] = []
-        self._units: list[tuple[int, int, int]] = []  # file, row group, rows of a piece
+        self._units: list[tuple[int, int, int]] = []  # (file, row group, rows of a piece)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_footers": [], "_units": [], "_known": None}
@@ -65,7 +66,7 @@ class Parquet(OfFiles):
         return self._footers
 
     def known(self) -> _schema.Known:
-        """Returns the columns that are read from the files."""
+        """Returns the columns of the files."""
         if self._known is None:
             of_folders = () if self.folders is None else self.folders.every
             required = [name for name in self.columns or () if name not in of_folders] if self.strict else []
@@ -98,7 +99,8 @@ class Parquet(OfFiles):
             raise ValueError(f"read_parquet: {path}: {error}") from error
 
     def _row_groups(self) -> list[tuple[int, range]]:
-        """Returns the row groups of each file that one thread looks at. Those of a remote file are looked at side by side."""
+        """Returns ranges of row groups, each inspected by one thread. The row groups of a remote file are inspected in
+        parallel."""
         some: list[tuple[int, range]] = []
         for file, footer in enumerate(self._footers):
             each = math.ceil(footer.num_row_groups / _FOOTER_THREADS) if self.files.far else footer.num_row_groups
@@ -107,7 +109,7 @@ class Parquet(OfFiles):
         return some
 
     def _pieces(self, file: int, numbers: range) -> list[tuple[int, int]]:
-        """Returns the rows of a piece and the decoded bytes of some row groups of a file."""
+        """Returns the rows of a piece and the decoded bytes, for some row groups of a file."""
         pieces: list[tuple[int, int]] = []
         with contextlib.ExitStack() as stack:
 
@@ -128,7 +130,7 @@ class Parquet(OfFiles):
         )
 
     def schema(self) -> dict[str, Any]:
-        """Returns the columns of a row and their types, those of folders last where the user named no order."""
+        """Returns the columns of a row and their types. Columns of folders are last, unless the user set an order."""
         types = dict(self.known().types)
         for name, kind in ({} if self.folders is None else self.folders.types()).items():
             types.setdefault(name, kind)
@@ -151,21 +153,22 @@ class Parquet(OfFiles):
             raise TypeError(f"{self.reader}: {block.origin}: {error}") from error
 
     def selected(self, columns: list[str]) -> Parquet:
-        """Returns the source of these columns, which are some of its own. A file that lacks one gives nulls, as before."""
+        """Returns a source of fewer columns. A file that lacks one yields nulls, as in this source."""
         selected = Parquet(self.files, columns, include_paths=False, strict=False)
         if self.folders is not None:
             selected.folders = added(self.folders.partitioning, self.files.paths, columns)
         return selected
 
     def stored(self) -> list[str] | None:
-        """Returns the columns that are read from the files (None: all): those that do not come from folders."""
+        """Returns the columns that come from the files (None: all), not from folders."""
         if self.columns is None or self.folders is None:
             return self.columns
         own = self.footers()[0].schema.to_arrow_schema().names
         return [name for name in self.columns if name in own or name not in self.folders.names] or own[:1]
 
     def stored_in(self, file: int) -> list[str] | None:
-        """Returns which of them one file has; of a file that has none its first column, for the number of its rows."""
+        """Returns the requested columns that one file has. Returns its first column if it has none of them, to get the number
+        of rows."""
         wanted = self.stored()
         if wanted is None or (self.strict and self.folders is None):
             return wanted
@@ -192,7 +195,7 @@ class Parquet(OfFiles):
         return self._blocks(place, piece, self.random_file(self._units[place][0], self._ranges(place)))
 
     def _ranges(self, place: int) -> list[tuple[int, int]]:
-        """Returns the bytes of the group's columns that are read."""
+        """Returns the byte ranges of the group's requested columns."""
         if not self.files.far:
             return []
         self.groups()
@@ -202,7 +205,7 @@ class Parquet(OfFiles):
     def _blocks(self, place: int, piece: int, file_object: Any) -> Iterator[Block]:
         file, number, each = self._units[place]
         with file_object as opened:
-            at_once = 2 * each if each >= _SMALL_ROWS else each  # Arrow's reader is quicker in longer steps
+            at_once = 2 * each if each >= _SMALL_ROWS else each  # Arrow's reader is faster with larger steps.
             batches = self._reader(opened, file).iter_batches(
                 batch_size=at_once, row_groups=[number], columns=self.stored_in(file)
             )
@@ -217,7 +220,7 @@ class Parquet(OfFiles):
             raise self._failure(file, number, error) from error
 
     def _failure(self, file: int, number: int, error: Exception) -> Exception:
-        """Returns an error that names the row group, and the column whose bytes have changed since they were written."""
+        """Returns an error that names the row group, and the columns whose bytes are damaged."""
         kind = OSError if isinstance(error, OSError) else ValueError
         if "CRC" not in str(error):
             return kind(f"row group {number}: {error}")
@@ -241,7 +244,7 @@ class Parquet(OfFiles):
 
 
 def _exactly(each: int, blocks: Iterator[Block]) -> Iterator[Block]:
-    """Blocks of `each` rows; the last has what is over."""
+    """Yields blocks of `each` rows. The last one has the rest."""
     held: list[Block] = []
     rows = 0
     for block in blocks:
@@ -256,7 +259,7 @@ def _exactly(each: int, blocks: Iterator[Block]) -> Iterator[Block]:
 
 
 class Npy(FirstRowsDecide):
-    """Arrays saved by `numpy.save`; local files are mapped, not read whole."""
+    """Arrays saved by `numpy.save`. Local files are mapped into memory, not read as a whole."""
 
     hint = "save the arrays with one dtype"
 
@@ -294,7 +297,7 @@ class Npy(FirstRowsDecide):
 
 
 class WholeFiles(OfFiles):
-    """A row for each file. Each group is one piece: some files that are small together."""
+    """One row for each file. A group is one piece, which is a large file or several small ones."""
 
     apart = sized = True
 

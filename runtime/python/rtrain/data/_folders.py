@@ -1,4 +1,4 @@
-"""Which files of a folder are read, and the warning that names the others."""
+"""Selects the files of a folder that are read, and warns about the others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pyarrow import fs
 from rtrain._arguments import _callers_level
 
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4", ".br": "brotli"}
-# Files that other programs leave beside data: none of them has rows.
+# Files without rows that other programs write beside data.
 _MARKERS = (
     "_SUCCESS",
     "_metadata",
@@ -30,17 +30,17 @@ _MARKERS = (
     ".DS_Store",
     ".git*",
 )
-_NAMED = 3  # file names in a message
+_NAMED = 3  # file names in a message, at most
 
 
 def compressed(suffixes: Sequence[str]) -> tuple[str, ...]:
-    """Returns the suffixes, and each of them with the suffix of a compression."""
+    """Returns the suffixes, and each suffix followed by that of a compression."""
     return tuple(suffix + compression for suffix in suffixes for compression in ("", *COMPRESSIONS))
 
 
 @dataclass(frozen=True)
 class Endings:
-    """How the names of a folder's files end (no suffix: in any way). A user who chose the endings expects other files to be left."""
+    """The suffixes of a folder's files (none: any). If the user set them, other files cause no warning."""
 
     suffixes: tuple[str, ...] = ()
     chosen_by_user: bool = False
@@ -50,8 +50,8 @@ class Endings:
 
 
 def files_below(reader: str, system: Any, path: str, given: str, endings: Endings) -> list[Any]:
-    """Returns the files of a folder that have one of these endings and are not hidden, in the order of their paths.
-    FileNotFoundError if there is none. A warning tells how many other files the folder has."""
+    """Returns the files below a folder that have one of these suffixes and are not hidden, ordered by path. FileNotFoundError
+    if there is none. A warning reports the number of other files."""
     files_of_folder = _Found(path, endings)
     listed = (
         _local(path) if isinstance(system, fs.LocalFileSystem) else system.get_file_info(fs.FileSelector(path, recursive=True))
@@ -94,7 +94,7 @@ class _Found:
             self.other.append(inner)
 
     def drop_second_paths(self) -> None:
-        """Leaves out links to files that are read by their own path or by another link."""
+        """Removes links to files that are read by their own path or by another link."""
         root = os.path.realpath(self.root)
         real: dict[str, str] = {}
         for info in self.fitting:
@@ -144,7 +144,7 @@ def _is_marker(inner: str) -> bool:
 
 
 def _local(root: str) -> Iterator[Any]:
-    """Yields what lies below a local folder. Links to folders are followed, each target once, and none to a folder above it."""
+    """Yields the files below a local folder. Links to folders are followed, except to a folder above; each target is read once."""
     followed: set[str] = set()
     waiting = [(root, {os.path.realpath(root)})]
     while waiting:
@@ -152,7 +152,7 @@ def _local(root: str) -> Iterator[Any]:
         with os.scandir(folder) as entries:
             for entry in entries:
                 if not entry.is_dir():
-                    with contextlib.suppress(FileNotFoundError):  # renamed meanwhile by whoever writes here
+                    with contextlib.suppress(FileNotFoundError):  # Another process renamed the file.
                         size = entry.stat().st_size if entry.is_file() else -1
                         yield fs.FileInfo(entry.path, fs.FileType.File if size >= 0 else fs.FileType.Unknown, size=size)
                     continue

@@ -1,4 +1,4 @@
-"""Sums and their kin: of a whole dataset read piece by piece, and of groups of rows by pyarrow, in memory."""
+"""Aggregates such as sums: over a whole dataset, piece by piece, and over groups of rows, in memory by pyarrow."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rtrain.data._values._types import cast_column, combined
 
 
 class Summary:
-    """The summary of one column, joined from its pieces; the spread by the parallel form of Welford's sums."""
+    """The summary of one column, combined from its pieces. The spread uses the parallel form of Welford's algorithm."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -68,7 +68,7 @@ def _extremes(array: Any, name: str) -> tuple[Any, Any]:
 
 
 def wide_enough(array: Any) -> Any:
-    """Returns the column in a type that holds its sum: integers whose sum may exceed 64 bits are decimals."""
+    """Returns the column in a type that can hold its sum. Integers whose sum may exceed 64 bits become decimals."""
     if not pa.types.is_integer(array.type) or array.type.bit_width < 64 or array.null_count == len(array):
         return array
     extremes = pc.min_max(array).as_py()
@@ -77,7 +77,7 @@ def wide_enough(array: Any) -> Any:
 
 
 def summaries(blocks: Iterable[Block], names: list[str] | None, what: str, *, ignore_nulls: bool) -> dict[str, Summary]:
-    """KeyError and TypeError name the column."""
+    """Returns the summary of each column. KeyError and TypeError name the column."""
     by_column: dict[str, Summary] = {name: Summary() for name in names or ()}
     for block in blocks:
         for name in names if names is not None else block.names:
@@ -93,7 +93,8 @@ def summaries(blocks: Iterable[Block], names: list[str] | None, what: str, *, ig
 
 
 def _aggregate(table: Any, keys: list[str], aggregations: Sequence[tuple[Any, ...]]) -> Any:
-    """Returns a table of the keys and the aggregates, each (column, function, name of the result, options of the function if any)."""
+    """Returns a table of keys and aggregates. aggregations: tuples (column, function, name of the result[, options of the
+    function])."""
     names = _block.named([*keys, *(aggregation[2] for aggregation in aggregations)])
     for name in keys:
         table = _with_column(table, name, _block.without_negative_zero(table.column(name)))
@@ -102,7 +103,7 @@ def _aggregate(table: Any, keys: list[str], aggregations: Sequence[tuple[Any, ..
         wide = _with_column(wide, column, wide_enough(wide.column(column))) if what == "sum" else wide
     grouped = wide.group_by(keys).aggregate([(column, what, *options) for column, what, _, *options in aggregations])
     count = len(aggregations)
-    keys_first = grouped.column_names[: len(keys)] == keys  # not in the oldest releases of pyarrow that are supported
+    keys_first = grouped.column_names[: len(keys)] == keys  # False in the oldest supported releases of pyarrow.
     places = range(len(names)) if keys_first else [*range(count, len(names)), *range(count)]
     columns = [grouped.column(place) for place in places]
     for place, (column, what, *_) in enumerate(aggregations, start=len(keys)):
@@ -140,5 +141,5 @@ def _groups(whole: Block, keys: list[str]) -> Iterable[Block]:
 
 
 def _same(key: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
-    """NaN is one key, as in the aggregates."""
+    """Returns True if two keys are equal. NaN equals NaN, as in the aggregates."""
     return all(a == b or (_block.is_nan(a) and _block.is_nan(b)) for a, b in zip(key, other, strict=True))

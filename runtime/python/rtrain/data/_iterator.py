@@ -1,4 +1,4 @@
-"""Epochs of a dataset, or of one rank's share of it: rows, batches, and how far an epoch is."""
+"""Epochs of a dataset, or of one rank's share of it: rows, batches, and the progress of an epoch."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from rtrain.data._dealing._progress import OfLanes, Progress
 from rtrain.data._share import Share, agreed
 
 _AUTO_ROWS = 256
-_UNSET: Any = type("_Unset", (), {"__repr__": lambda self: "256"})()  # batch_size was left out
+_UNSET: Any = type("_Unset", (), {"__repr__": lambda self: "256"})()  # marks that batch_size was not given
 
 
 class Batches:
-    """Batches, which can be iterated again and again; each time is an epoch. Its state is that of the DataIterator that gave
-    it."""
+    """Batches of a share. Each iteration over them is one epoch. The state is kept by the DataIterator that made this object."""
 
     def __init__(self, share: Share, begin: Callable[[], Iterator[Any]]) -> None:
         self._share, self._begin = share, begin
@@ -34,16 +33,16 @@ class Batches:
 
 
 class Rows(Batches):
-    """Rows one by one: their blocks are waited for, not they."""
+    """Rows one by one. The waiting time is measured for their blocks."""
 
     def __iter__(self) -> Iterator[Any]:
         return self._begin()
 
 
 class Epochs:
-    """The iterations of a DataIterator: each is one epoch of the share."""
+    """The iterations of a DataIterator. Each is one epoch of the share."""
 
-    rtrain_share = True  # neither a loader nor a Trainer divides it again
+    rtrain_share = True  # neither a loader nor a Trainer may divide it again
 
     def __init__(self, share: Share, name: str = "") -> None:
         self._share = share
@@ -80,12 +79,13 @@ class Epochs:
     ) -> Any:
         """Returns an iterable of batches: dicts of arrays ("default", "numpy"), DataFrames ("pandas") or Tables ("pyarrow").
 
-        batch_size: rows of each batch but the last, 256 if left out; "auto" is 256; None takes the rows as they come.
-        global_batch_size: rows of one batch of all ranks together, in the place of batch_size. It stays when the run is resized.
+        batch_size: rows of each batch but the last, 256 if left out; "auto" is 256; None yields blocks as they are read.
+        global_batch_size: rows of one batch of all ranks together, instead of batch_size. It stays the same when the run is
+        resized.
         drop_last: leaves out a last batch with fewer rows.
         prefetch_batches: how many batches a thread makes ahead; 0 makes each in the loop's own thread.
-        local_shuffle_buffer_size: shuffles so many rows of each stream at a time, one buffer after the other.
-        local_shuffle_seed: the same on every rank; each stream's order is another one all the same.
+        local_shuffle_buffer_size: how many rows of each stream are shuffled at a time, one buffer after the other.
+        local_shuffle_seed: the same on every rank. Streams have different orders.
         """
         check_format(batch_format, "iter_batches")
         size = self._size(batch_size, global_batch_size, local_shuffle_buffer_size, prefetch_batches)
@@ -210,13 +210,14 @@ class Epochs:
         return _torch.Batches(self._share, begin)
 
     def to_tf(self, *_args: Any, **_kwargs: Any) -> Any:
-        """Raises NotImplementedError, which says what to use instead."""
+        """Raises NotImplementedError with the alternative in its message."""
         raise NotImplementedError(
             "to_tf is not there; iter_batches gives NumPy arrays, which tf.data.Dataset.from_generator takes"
         )
 
     def _size(self, batch_size: int | str | None, whole: int | None, buffer: int | None, ahead: int) -> int | None:
-        """Returns the rows of this rank's batches. ValueError for what cannot be one, or a global batch that ranks cannot share."""
+        """Returns the rows of this rank's batches. ValueError for an invalid size, or a global batch that the ranks cannot
+        share."""
         if whole is None:
             return _checked_size(_AUTO_ROWS if batch_size is _UNSET else batch_size, buffer, ahead)
         if batch_size is not _UNSET:
@@ -248,17 +249,18 @@ class Epochs:
 
     # -- where it is ------------------------------------------------------------------------------------------------
     def state_dict(self) -> dict[str, Any]:
-        """Returns where the newest iteration is: plain numbers, the same on every rank that has given out as many rows.
+        """Returns the position of the newest iteration as plain numbers. It is the same on every rank that gave out as many
+        rows.
 
-        Taken in the body of a loop, the state belongs to that epoch; after the loop's end, to the next one.
+        A state taken in the loop's body belongs to that epoch; after the loop's end, to the next one.
         """
         return self._share.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Makes the next iteration give what `state` says is left of its epoch. Later iterations are whole epochs.
+        """Sets the next iteration to the rest of the epoch of `state`. Later iterations are whole epochs.
 
-        The number of ranks may be another one than when the state was taken. ValueError for what is no state; for a dataset with
-        other rows it is raised when the iteration begins.
+        The number of ranks may differ from that of the state. ValueError for a value that is no state. For a dataset with other
+        rows, ValueError is raised when the iteration begins.
         """
         self._share.load_state_dict(state)
 
@@ -280,7 +282,7 @@ class Epochs:
 
 
 def _checked_size(batch_size: int | str | None, buffer: int | None, ahead: int, named: str = "batch_size") -> int | None:
-    """The rows of a batch. "auto" is a fixed number, so that ranks take as many steps."""
+    """Returns the rows of a batch. "auto" is a fixed number, so that all ranks take the same number of steps."""
     size = _AUTO_ROWS if batch_size == "auto" else batch_size
     for name, value in ((named, size), ("local_shuffle_buffer_size", buffer)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):

@@ -1,4 +1,4 @@
-"""Nodes of several children, of a part of one, and of results that need all rows at once."""
+"""Nodes with several children, nodes that select a part of a child, and results that need all rows."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ class _SliceRun:
 
 
 class Rebatched(Node):
-    """The child's rows in pieces of `each` rows, or a multiple: fewer only at the end of all rows, or of a stream that a shuffle keeps
-    its rows in. A child whose rows must be counted keeps its pieces."""
+    """The child's rows in pieces of a multiple of `each` rows. A piece may have fewer at the end of all rows, or at the end of
+    a stream whose rows a shuffle keeps together. A child whose rows must be counted keeps its pieces."""
 
     def __init__(self, child: Node, each: int) -> None:
         self.children = (child,)
@@ -122,7 +122,7 @@ class _RebatchedRun:
             yield self._piece(parts)
 
     def _ends(self) -> list[int]:
-        """Returns the positions where batches end because another rank's rows begin: those of a shuffle's streams."""
+        """Returns the positions at which batches end because another rank's rows begin: the ends of a shuffle's streams."""
         rows = self.node.rows()
         if self.node.steady or self.order.streams == 1 or not rows:
             return []
@@ -149,7 +149,7 @@ class _RebatchedRun:
         return Task(lambda: _joined([item if isinstance(item, Block) else item.make() for item in items]), gain)
 
     def _parts(self, piece: Piece, start: int, stop: int) -> Iterator[tuple[Piece, int, int]]:
-        """Yields the child's pieces that some rows lie in, each with the first and the last of these rows."""
+        """Yields the child's pieces that contain some of the rows, each with its first row and the end of these rows."""
         passed = 0
         for inner, first, last in piece.key:
             low, high = max(start - passed, 0), min(stop - passed, last - first)
@@ -163,7 +163,7 @@ def _joined(blocks: list[Block]) -> Block:
 
 
 class Union(Node):
-    """Rows of one child after the other, all with the columns of all children."""
+    """The rows of all children, one child after the other, with the columns of all children."""
 
     def __init__(self, children: Sequence[Node]) -> None:
         self.children = tuple(children)
@@ -203,7 +203,7 @@ class Union(Node):
         return f"union({', '.join(child.says() for child in self.children)})"
 
     def fitted(self, block: Block) -> Block:
-        """Returns a child's block with the columns of all. They are those of each child's first rows."""
+        """Returns a child's block with the columns of all children, which are found in each child's first rows."""
         if self._whole is not None:
             return self._whole.fitted(block)
         if self._columns is None:
@@ -223,7 +223,7 @@ class _Columns:
 
 
 def _columns_of(children: Sequence[Node]) -> _Columns:
-    """Returns the columns of all, and those in which no child has nulls. TypeError names two children whose types have no common one."""
+    """Returns the columns of all children, and the columns without nulls. TypeError names two children without a common type."""
     types: dict[str, Any] = {}
     complete: frozenset[str] | None = None
     for child in children:
@@ -237,7 +237,7 @@ def _columns_of(children: Sequence[Node]) -> _Columns:
 
 
 def _head(node: Node) -> Block | None:
-    """Returns some rows of a node, for their columns; None for one without rows."""
+    """Returns some rows of a node, to find its columns; None for a node without rows."""
     while isinstance(node, Reordered | Frozen | Slice):
         node = node.children[0]
     run = node.start(Order())
@@ -272,7 +272,7 @@ class _UnionRun:
 
 
 class Zip(Node):
-    """Columns of both, row by row. A name that both have gets `_1` in the second."""
+    """The columns of both children, row by row. The second child's column gets the suffix `_1` if the first has the same name."""
 
     def __init__(self, left: Node, right: Node) -> None:
         self.children = (left, right)
@@ -337,12 +337,12 @@ class _ZipRun:
 
 
 class _Reader:
-    """Rows by their place, read onwards."""
+    """Reads rows by their positions, forwards."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
         self.coming = run.pieces()
-        self.place = 0  # of the first row in `ahead`
+        self.place = 0  # the position of the first row in `ahead`
         self.ahead: list[Block] = []
 
     def rows(self, place: int, count: int) -> Block:
@@ -376,7 +376,7 @@ class _Reader:
 
 
 class Computed(Node):
-    """What needs all rows of the child at once: they are held in memory. Computed once in each process."""
+    """A result that needs all rows of the child in memory. It is computed once in each process."""
 
     def __init__(self, child: Node, text: str, compute: Callable[[Block], Block], seed: int = 0) -> None:
         self.children = (child,)
@@ -392,7 +392,7 @@ class Computed(Node):
 
     @property
     def positioned(self) -> bool:
-        return True  # once it is computed, which each process does
+        return True  # after the computation, which each process does
 
     @property
     def assumes(self) -> bool:
@@ -425,7 +425,7 @@ class Computed(Node):
 
 
 def _apart(names: list[str], taken: list[str]) -> dict[str, str]:
-    """Returns names of the right side that are none of the left's: with `_1`, as often as it takes. Other names stay."""
+    """Returns new names for columns of the right side: `_1` is appended until the left side has no such name."""
     used = {*taken, *names}
     renamed = {}
     for name in names:

@@ -1,4 +1,4 @@
-"""Operations on a dataset's rows and columns: each returns a dataset whose plan has one step more. Nothing is read."""
+"""Operations on a dataset's rows and columns. Each returns a dataset whose plan has one more step, and reads nothing."""
 
 from __future__ import annotations
 
@@ -54,11 +54,13 @@ class Operations(Reading):
         fn_constructor_kwargs: Any = None,
         **placing: Unpack[OperationArguments],
     ) -> Self:
-        """Returns a Dataset of what `fn` returns for each row; rows are dicts. A class as `fn` is made once in each thread or process.
+        """Returns a Dataset of the results of `fn` for each row. Rows are dicts. If `fn` is a class, each thread or process
+        creates one instance.
 
-        concurrency: threads or processes that call `fn` at the same time; left out, as many as the CPUs allow, and one for a class.
-        compute: a TaskPoolStrategy, or for a class an ActorPoolStrategy, in place of `concurrency`.
-        num_cpus, memory: CPUs and bytes that each of them takes of what the rank and its node have.
+        concurrency: threads or processes that call `fn` at the same time; left out, as many as the CPUs allow, and one for a
+        class.
+        compute: a TaskPoolStrategy, or for a class an ActorPoolStrategy, instead of `concurrency`.
+        num_cpus, memory: CPUs and bytes of each thread or process, out of those of the rank and its node.
         fn_args, fn_kwargs: further arguments of `fn`. fn_constructor_args, fn_constructor_kwargs: arguments of the class.
         """
         where = placing_of("map", placing, is_class=inspect.isclass(fn))
@@ -122,15 +124,16 @@ class Operations(Reading):
         udf_modifying_row_count: bool | None = None,
         **placing: Unpack[OperationArguments],
     ) -> Self:
-        """Returns a Dataset of what `fn` returns for each batch of `batch_size` rows. `fn` may also yield several batches.
+        """Returns a Dataset of the results of `fn` for each batch of `batch_size` rows. `fn` may also yield several batches.
 
-        batch_size: the last batch of all rows, or of a stream, may have fewer. Where only reading finds the rows before (CSV and JSON
-        files, or behind `filter`), batches also end with a piece. None and "auto" give a piece as it is read: at most 4 MiB or 65,536
-        rows.
-        batch_format: what `fn` is given: "default", "numpy" (a dict of arrays), "pandas" or "pyarrow". It may return any of these.
+        batch_size: the last batch of all rows, or of a stream, may have fewer. If only reading finds the preceding rows (CSV
+        and JSON files, or after `filter`), batches also end with a piece. None and "auto" pass pieces as they are read: at most
+        4 MiB or 65,536 rows.
+        batch_format: the type that `fn` receives: "default", "numpy" (a dict of arrays), "pandas" or "pyarrow". Its result may
+        have any of these types.
         zero_copy_batch: the arrays may be read-only.
-        udf_modifying_row_count: whether `fn` returns more or fewer rows than it was given. With False, rows have the positions that
-        they had before, so a resumed epoch reads no row again. A False that does not hold is refused.
+        udf_modifying_row_count: True if `fn` may return more or fewer rows than it receives. With False, rows keep their
+        positions, so a resumed epoch reads no row again. An error is raised if False is wrong.
         """
         where = placing_of("map_batches", placing, is_class=inspect.isclass(fn))
         check_format(batch_format, "map_batches")
@@ -166,18 +169,18 @@ class Operations(Reading):
         return self._with(AddColumn(col, Function("add_column", fn, placing=where), batch_format))
 
     def drop_columns(self, cols: str | Sequence[str], **placing: Unpack[OperationArguments]) -> Self:
-        """Returns a Dataset without the columns `cols`. KeyError for a column that is not there.
+        """Returns a Dataset without the columns `cols`. KeyError for an unknown column.
 
-        The error comes at once where the columns are known, else when rows are read.
+        The error is raised at once if the columns are known, else when rows are read.
         """
         check("drop_columns", placing, OPERATIONS)
         gone = self._named("drop_columns", cols)
         return self._with(Columns("drop_columns", _Dropped(gone), gone))
 
     def select_columns(self, cols: str | Sequence[str], **placing: Unpack[OperationArguments]) -> Self:
-        """Returns a Dataset with the columns `cols` alone, in this order. Of Parquet files only these columns are read.
+        """Returns a Dataset with the columns `cols` only, in this order. Parquet files are read for these columns only.
 
-        KeyError for a column that is not there, at once where the columns are known, else when rows are read.
+        KeyError for an unknown column: at once if the columns are known, else when rows are read.
         """
         check("select_columns", placing, OPERATIONS)
         columns = self._named("select_columns", cols)
@@ -206,7 +209,7 @@ class Operations(Reading):
         return self._with(Columns("rename_columns", _Renamed(renamed), list(renamed)))
 
     def _named(self, caller: str, cols: str | Sequence[str]) -> list[str]:
-        """KeyError at once where the columns are known."""
+        """Returns the columns as a list. KeyError for an unknown one if the columns are known."""
         columns = [cols] if isinstance(cols, str) else list(cols)
         if not all(isinstance(name, str) for name in columns):
             raise TypeError(f"{caller}: column names are texts")
@@ -225,7 +228,9 @@ class Operations(Reading):
     def _with(self, op: Op) -> Self:
         node = self._node
         if isinstance(node, Shuffled | BlockOrder) and isinstance(op, Filter | FilterExpression | FlatMap | Sample):
-            return self._of(node.over(self._of(node.child)._with(op)._node))  # a window then has the rows that are left
+            return self._of(
+                node.over(self._of(node.child)._with(op)._node)
+            )  # A window of the shuffle then holds the remaining rows.
         if isinstance(node, Mapped) and (node.keeps_rows or not op.keeps_rows):
             return self._of(Mapped(node.child, (*node.ops, op)))
         return self._of(Mapped(node, (op,)))
@@ -255,4 +260,4 @@ class _Renamed:
         return {name: self.renamed.get(name, name) for name in names}
 
 
-public_in("rtrain.data._dataset", _Dropped, _Selected, _Renamed)  # as nodes with version 0.1.0 find them
+public_in("rtrain.data._dataset", _Dropped, _Selected, _Renamed)  # the module by which pickles of version 0.1.0 refer to them

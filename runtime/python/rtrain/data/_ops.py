@@ -1,5 +1,5 @@
-"""What is done to each piece: a function of the user's, or a change of columns. An op is small and picklable; a callable class is
-made once in each process. An error of the user's function names the op and the line it comes from."""
+"""The steps that change a piece: a user's function, or a change of columns. An op is small and picklable. A callable class has
+one instance for each thread or process. An error of the user's function names the op and the line that created it."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from rtrain.data._making._placing import Placing
 
 T = TypeVar("T")
 _HERE = str(pathlib.Path(__file__).parent)
-_idle_instances: dict[str, list[Any]] = {}  # of callable classes, by their op: those that no thread uses now
+_idle_instances: dict[str, list[Any]] = {}  # instances of callable classes that no thread uses now, by their op
 
 
 class _Held(threading.local):
-    instances: dict[str, Any] | None = None  # that this thread alone uses now, by their op
+    instances: dict[str, Any] | None = None  # instances that only this thread uses now, by their op
 
 
 _held = _Held()
@@ -39,7 +39,7 @@ _held = _Held()
 
 @contextlib.contextmanager
 def own_instances() -> Iterator[None]:
-    """Gives this thread instances of callable classes for the block. No other thread uses them meanwhile."""
+    """Gives this thread its own instances of callable classes within the block."""
     if _held.instances is not None:
         yield
         return
@@ -53,18 +53,18 @@ def own_instances() -> Iterator[None]:
 
 
 class UserCodeError(RuntimeError):
-    """A function that an operation of `rtrain.data` was given has failed. The cause (`__cause__`) is what it raised."""
+    """A user's function of an operation of `rtrain.data` has failed. `__cause__` is the function's error."""
 
 
 class Op:
     name = ""
     keeps_rows = True
-    assumed = False  # keeps_rows is the user's word
-    undeclared = False  # keeps_rows is False because nobody said: counting finds out
-    each = 0  # the op takes so many rows, from the beginning of a piece, without the others; 0: it needs the whole piece
+    assumed = False  # keeps_rows was set by the user
+    undeclared = False  # keeps_rows is False because the user did not set it; counting finds whether it holds
+    each = 0  # the op can process parts of so many rows, from the beginning of a piece; 0: it needs the whole piece
 
     def apply(self, block: Block, salt: int) -> Block:
-        """`salt` tells pieces apart, for what is drawn at random."""
+        """Applies the op to a piece. salt: a number of the piece, for its random numbers."""
         raise NotImplementedError
 
     def apply_from(self, block: Block, salt: int, start: int) -> Block:
@@ -72,14 +72,14 @@ class Op:
         return self.apply(block, salt)
 
     def names(self, before: list[str] | None) -> list[str] | None:
-        """The columns after it, where that can be told from those before."""
+        """Returns the columns after the op; None if they do not follow from the columns before."""
         return None
 
 
 class Function:
-    """The user's function with its arguments; of a class, an instance for each thread or process that carries it out."""
+    """The user's function with its arguments. A class has one instance for each thread or process."""
 
-    concurrency: int | None = None  # `Placing` has these four
+    concurrency: int | None = None  # These four settings come from `Placing`.
     num_cpus = 1.0
     memory = 0
     in_rank = False
@@ -102,7 +102,7 @@ class Function:
         self.args, self.kwargs = tuple(args or ()), dict(kwargs or {})
         self.made_with = tuple(constructor_args or ()), dict(constructor_kwargs or {})
         self.key = uuid.uuid4().hex
-        # One by one: nodes of version 0.1.0 know no class for them.
+        # These are separate attributes, because pickles of version 0.1.0 have no class for them.
         self.concurrency, self.num_cpus = placing.concurrency, placing.num_cpus
         self.memory, self.in_rank = placing.memory, placing.in_rank
         if any(self.made_with) and not inspect.isclass(fn):
@@ -110,11 +110,11 @@ class Function:
 
     @property
     def threads(self) -> int | None:
-        """Returns how many threads may carry it out at the same time; None: as many as the CPUs allow."""
+        """Returns how many threads may carry the function out at the same time; None: as many as the CPUs allow."""
         return 1 if self.concurrency is None and inspect.isclass(self.fn) else self.concurrency
 
     def over(self, rows: Sequence[Any], check: Callable[[Any], Any] | None = None) -> list[Any]:
-        """Returns what the function returns for each of the rows. check: called with each, in their order."""
+        """Returns the results of the function for the rows. check: called with each result, in order."""
         here, returned = _chance.here, list[Any]()
         if here.seeds or _held.instances is None:
             for row in rows:
@@ -174,7 +174,7 @@ def _called(call: Any, args: tuple[Any, ...], kwargs: dict[str, Any], row: Any) 
 
 
 class Calling(Op):
-    """An op that calls a function of the user."""
+    """An op that calls a user's function."""
 
     fn: Function
 
@@ -213,7 +213,7 @@ class FlatMap(Calling):
         return _named_by(self, _block.from_rows, list(rows), given, block)
 
     def _made(self, given: Sequence[dict[str, Any]]) -> list[list[Mapping[str, Any]]]:
-        """Returns the new rows of each row. A function that yields them is carried out to its end before the next row's."""
+        """Returns the new rows of each row. A generator is run to its end before the function is called with the next row."""
         lists: list[list[Mapping[str, Any]]] = []
         for row in given:
             new_rows = self.fn(row)
@@ -252,7 +252,7 @@ class Filter(Calling):
 
 
 class FilterExpression(Op):
-    """A pyarrow.compute expression."""
+    """Keeps the rows for which a pyarrow.compute expression is true."""
 
     keeps_rows = False
 
@@ -269,7 +269,8 @@ class FilterExpression(Op):
 
 
 class MapBatches(Calling):
-    """Batches lie within a piece: at most `size` rows, fewer at its end. keeps_rows: the user's word; None: it was not given."""
+    """Applies a function to batches within a piece: at most `size` rows, fewer at its end. keeps_rows: as set by the user;
+    None: not set."""
 
     def __init__(
         self, fn: Function, size: int | None, batch_format: str | None, *, private: bool, keeps_rows: bool | None
@@ -319,7 +320,8 @@ class AddColumn(Calling):
 
 
 class Columns(Op):
-    """select_columns, drop_columns and rename_columns: new names by old ones, in their order; dropped ones named apart."""
+    """Implements select_columns, drop_columns and rename_columns: maps old names to new names, in order. Dropped columns are
+    listed separately."""
 
     each = 1
 
@@ -342,7 +344,7 @@ class Columns(Op):
 
 
 class Sample(Op):
-    """Each row with the same chance; the same rows in every epoch."""
+    """Keeps each row with the same probability. Every epoch has the same rows."""
 
     keeps_rows = False
 
@@ -362,7 +364,7 @@ class Sample(Op):
 
 
 class Steps:
-    """The ops of one node. Pickled, they carry the node's functions to another process."""
+    """The ops of one node. A pickle of it carries the node's functions to another process."""
 
     def __init__(self, ops: tuple[Op, ...], depth: int) -> None:
         self.ops, self.depth = ops, depth
@@ -372,17 +374,16 @@ class Steps:
 
     @property
     def key(self) -> tuple[int, int]:
-        return id(self.ops), self.depth  # a crew holds the ops, so no others get their id
+        return id(self.ops), self.depth  # A crew holds the ops, so no other object gets the same id.
 
     @property
     def says(self) -> str:
         return " -> ".join(op.name for op in self.ops)
 
     def apply(self, block: Block, place: tuple[int, ...], first: int) -> Block:
-        """Carries out the ops on a piece, or on its rows from number `first` on. place: seed and epoch, then what the piece is
-        known by."""
+        """Applies the ops to a piece, or to its rows from number `first` on. place: seed, epoch, and the key of the piece."""
         origin = block.origin
-        keeps_rows = True  # the ops before
+        keeps_rows = True  # the previous ops keep rows
         for number, op in enumerate(self.ops):
             with self.chance_of(number, place, first, apart=not keeps_rows), own_instances():
                 block = op.apply_from(block, place[2], first if keeps_rows else 0)
@@ -393,15 +394,15 @@ class Steps:
     def chance_of(
         self, number: int, place: tuple[int, ...], first: int, *, apart: bool = False
     ) -> contextlib.AbstractContextManager[None]:
-        """Names the position of an op's calls, of which the first gets row `first` of a piece. apart: the parts of a cut piece have
-        numbers of their own, as ops before may have made more rows."""
+        """Sets the position of an op's calls, for random numbers. The first call is for row `first` of a piece. apart: parts of
+        a cut piece have their own numbers, because earlier ops may have changed the number of rows."""
         each = self.ops[number].each
         if first and (apart or not each):
             return _chance.at(*place, self.depth, number, first)
         return _chance.at(*place, self.depth, number, calls=first // each if each else 0)
 
     def lost(self, block: Block, place: tuple[int, ...], first: int, how: str) -> UserCodeError:
-        """Returns the error of rows that ended two processes."""
+        """Returns the error for rows during which two processes ended."""
         return UserCodeError(
             f"{self.says} ended two processes, one after the other, while it made rows {first} to {first + block.rows - 1} of a piece of "
             f"{block.origin or 'the dataset'} (epoch {place[1]}): {how}"
@@ -409,7 +410,7 @@ class Steps:
 
 
 def _named_by(op: Op, make: Callable[..., T], *arguments: Any) -> T:
-    """Returns what `make` returns. Its error, as for values without a common type, names the op."""
+    """Calls `make` and returns its result. The op's name is added to an error, for example about values without a common type."""
     try:
         return make(*arguments)
     except (TypeError, ValueError) as error:
