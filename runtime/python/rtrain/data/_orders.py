@@ -1,9 +1,9 @@
-"""Other orders of a child's rows: shuffled, its groups in a random order, or one order kept for good.
+"""Nodes that reorder a child's rows: shuffled, with groups in a random order, or with one order kept for every epoch.
 
-A shuffle of rows in memory is a permutation of all of them. Of files, which are read from front to back: the groups (row
-groups, files) come in a random order, a few are read in turn, and their pieces are shuffled row by row within windows of a
-bounded size, each of which lies in one stream. Both depend on seed, epoch and the number of streams alone, never on the number of
-ranks: a rank reads the windows that its rows lie in.
+A shuffle of rows in memory is a permutation of all rows. Files are read from front to back, so their groups (row groups, files)
+come in a random order. A few groups are read in turn, and their pieces are shuffled row by row within windows of a bounded
+size. Each window belongs to one stream. Both shuffles depend on seed, epoch and the number of streams only, never on the number
+of ranks. A rank reads the windows that contain its rows.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from rtrain.data._source import Source
 
 WINDOW_BYTES = 128 << 20
 _PIECE_BYTES = 4 << 20
-_TURNS = OPEN_GROUPS - 1  # groups that are read in turn, fewer where they are large: a reader holds all of a row group
+_TURNS = OPEN_GROUPS - 1  # the groups that are read in turn; fewer if they are large, because a reader holds a whole row group
 _TURN_PIECES = 64
-_INDEX_MAX = 1 << 26  # rows that are permuted as a whole, 8 bytes for each
+_INDEX_MAX = 1 << 26  # rows that are permuted as a whole; the permutation takes 8 bytes for each
 
 
 class Reordered(Node):
-    """The child's rows, all of them, in another order."""
+    """All rows of the child, in another order."""
 
     def __init__(self, child: Node, seed: int | None) -> None:
         self.children = (child,)
@@ -55,7 +55,7 @@ class Reordered(Node):
         return self.child.names()
 
     def over(self, child: Node) -> Node:
-        """The same reordering of another child."""
+        """Returns the same reordering of another child."""
         return type(self)(child, self.seed)
 
 
@@ -82,9 +82,9 @@ class Shuffled(Reordered):
         return WindowRun(self, order)
 
     def permutation(self, order: Order) -> np.ndarray[Any, Any]:
-        """Returns the order of all rows in one epoch. Runs of one epoch, of which each reads a stream, share it."""
+        """Returns the order of all rows in one epoch. The runs of one epoch, each of which reads a stream, share it."""
         rows, key = self.rows() or 0, (order.seed, order.epoch)
-        held = self._permutation  # another thread may replace it
+        held = self._permutation  # Another thread may replace the attribute.
         if held is None or held[0] != key or len(held[1]) != rows:
             held = self._permutation = key, order.random(self.seed, self.salt).permutation(rows)
         return held[1]
@@ -121,8 +121,8 @@ class _IndexRun:
 
 
 class WindowRun:
-    """Pieces dealt from a few groups at a time, and rows permuted within a window of pieces, of which one is held. Windows lie
-    within a stream, so that a rank makes no rows of another rank's stream; a piece that two streams share is cut."""
+    """Deals the pieces of a few groups at a time into windows, and permutes the rows of each window. One window is held. A
+    window lies within a stream, so that a rank makes no rows of another rank's stream. A piece that two streams share is cut."""
 
     def __init__(self, node: Shuffled, order: Order) -> None:
         self.node, self.order = node, order
@@ -140,8 +140,8 @@ class WindowRun:
                 start += length
 
     def _windows(self) -> list[list[_Part]]:
-        """Deals the pieces into windows, also for a run that reads pieces which another run of the same order gave. Pieces
-        without rows are dealt too: whether somebody counted the rows must not change the order."""
+        """Deals the pieces into windows. A run may also read pieces that another run of the same order returned. Pieces without
+        rows are dealt too, so that the order does not depend on whether rows were counted."""
         if self.windows is None:
             self.windows = [window for windows in self._windows_of_streams() for window in windows]
         return self.windows
@@ -176,7 +176,7 @@ class WindowRun:
         return self.order.lanes and not self.node.positioned
 
     def outlines(self) -> list[list[Piece]]:
-        """Returns the windows of each stream, whose rows nobody counts: each is one piece."""
+        """Returns the windows of each stream, whose rows are not counted. Each window is one piece."""
         outlines: list[list[Piece]] = []
         first = 0
         for windows in self._windows_of_streams():
@@ -197,7 +197,7 @@ class WindowRun:
     def _rows(self, number: int, start: int, stop: int) -> Iterator[Block]:
         """Yields rows of a window."""
         if self.held is None or self.held.number != number or self.held.start > start:
-            self.held = None  # what it holds is freed before the next is made
+            self.held = None  # Frees the held window before the next one is made.
             self.held = _Held(number, 0, Block({}), self._shuffled(number))
         held = self.held
         while start < stop:
@@ -210,7 +210,7 @@ class WindowRun:
             start = end
 
     def _window(self, number: int) -> Block:
-        """Returns all rows of a window whose rows were not known, in one block."""
+        """Returns all rows of a window as one block. It is used if the number of its rows is not known."""
         if self.held is None or self.held.number != number or self.held.start:
             self.held = None
             coming = self._shuffled(number)
@@ -218,8 +218,8 @@ class WindowRun:
         return self.held.block
 
     def _shuffled(self, number: int) -> Iterator[Block]:
-        """Returns the rows of a window, shuffled. It is cut where functions made more than `window_bytes` of its pieces, unless nobody
-        knows how many rows it has."""
+        """Returns the shuffled rows of a window. If functions made more than `window_bytes` of its pieces, the window is
+        shuffled in parts, unless its rows are not counted."""
         parts = [part for part in self._windows()[number] if part.rows]
         known = not self.is_uncounted and all(part.piece.rows != UNKNOWN for part in parts)
         most = self.node.window_bytes if known and not self.order.whole_windows else math.inf
@@ -228,7 +228,7 @@ class WindowRun:
 
 @dataclass
 class _Held:
-    """Rows of a window from its row `start` on, and what comes behind them."""
+    """The rows of a window from row `start` on, and the iterator of the following blocks."""
 
     number: int
     start: int
@@ -237,8 +237,8 @@ class _Held:
 
 
 def _in_random_order(parts: list[_Part], child: Run, most: float, numbers: np.random.Generator) -> Iterator[Block]:
-    """Yields the rows of the parts in blocks of at least `most` bytes, each shuffled. It holds no run that holds it, so that its threads
-    end with the loop that is left early."""
+    """Yields the rows of the parts in blocks of at least `most` bytes, each shuffled. It must not refer to the run that holds
+    it. Otherwise its threads would not end when a loop ends early."""
     blocks: list[Block] = []
     for block in made(part.task_of(child) for part in parts):
         blocks.append(block)
@@ -249,7 +249,7 @@ def _in_random_order(parts: list[_Part], child: Run, most: float, numbers: np.ra
 
 
 def _mixed(blocks: list[Block], numbers: np.random.Generator) -> Block:
-    """Returns the rows in a random order. The list is empty afterwards."""
+    """Returns the rows in a random order. Empties the list."""
     block = _block.concat(blocks)
     blocks.clear()
     return block.take(numbers.permutation(block.rows))
@@ -257,7 +257,7 @@ def _mixed(blocks: list[Block], numbers: np.random.Generator) -> Block:
 
 @dataclass(frozen=True)
 class _Part:
-    """Rows `start` to `stop` of a piece; the rows of the piece may be UNKNOWN."""
+    """Rows `start` to `stop` of a piece. The number of the piece's rows may be UNKNOWN."""
 
     piece: Piece
     start: int
@@ -272,7 +272,7 @@ class _Part:
 
 
 def _in_streams(pieces: list[Piece], order: Order) -> list[list[_Part]]:
-    """Cuts pieces where a stream ends. Returns the parts of each stream, and those of the rows that no stream has."""
+    """Cuts pieces at the ends of streams. Returns the parts of each stream, and the parts of the rows that belong to no stream."""
     if any(piece.rows == UNKNOWN for piece in pieces):
         return [[_Part(piece, 0, piece.rows) for piece in pieces]]
     streams = [(stop, list[_Part]()) for _, stop in _streams_of(sum(piece.rows for piece in pieces), order)]
@@ -292,19 +292,19 @@ def _in_streams(pieces: list[Piece], order: Order) -> list[list[_Part]]:
 
 
 def equal_parts(pieces: Sequence[Piece], count: int) -> list[Sequence[Piece]]:
-    """Returns neighbouring pieces in `count` parts."""
+    """Divides pieces into `count` parts of neighbours."""
     return [pieces[len(pieces) * number // count : len(pieces) * (number + 1) // count] for number in range(count)]
 
 
 def _streams_of(rows: int, order: Order) -> list[tuple[int, int]]:
-    """Returns the positions of each stream, and of the rows that no stream has, where there are any."""
+    """Returns the positions of each stream, and of the rows that belong to no stream, if there are any."""
     streams = Streams(order.streams, rows, order.equal)
     cuts = [(start, start if stop is None else stop) for start, stop in map(streams.range_of, range(order.streams))]
     return [*cuts, (cuts[-1][1], rows)] if cuts[-1][1] < rows else cuts
 
 
 class BlockOrder(Reordered):
-    """Groups in a random order; the rows of each stay together."""
+    """Groups in a random order. The rows of each group stay together."""
 
     def says(self) -> str:
         return f"{self.child.says()} -> randomize_block_order({'' if self.seed is None else f'seed={self.seed}'})"
@@ -353,7 +353,7 @@ class _BlockOrderRun:
 
 
 class Frozen(Node):
-    """One order of the child for every epoch, so that parts of it stay apart from each other."""
+    """Keeps one order of the child for every epoch, so that parts of it never share rows."""
 
     def __init__(self, child: Node, seed: int) -> None:
         self.children = (child,)
@@ -377,7 +377,7 @@ class Frozen(Node):
 
 
 def _in_memory(node: Node) -> Source | None:
-    """The source, where the node is nothing but rows of it, each changed by itself."""
+    """Returns the source if the node consists of its rows in memory, each changed separately; else None."""
     while isinstance(node, Mapped) and all(isinstance(op, MapRows | Columns) for op in node.ops):
         node = node.child
         if isinstance(node, Mapped):
@@ -386,7 +386,7 @@ def _in_memory(node: Node) -> Source | None:
 
 
 def _groups(pieces: list[Piece]) -> list[list[Piece]]:
-    """Neighbours of one group; a piece without a group is one by itself."""
+    """Groups neighbouring pieces of the same group. A piece without a group is its own group."""
     groups: list[list[Piece]] = []
     for piece in pieces:
         if groups and piece.group is not None and groups[-1][-1].group == piece.group:

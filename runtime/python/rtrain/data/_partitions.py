@@ -1,4 +1,4 @@
-"""Columns that the names of folders hold: `year=2024/part.parquet` has the column `year`."""
+"""Columns from the names of folders: `year=2024/part.parquet` has the column `year`."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ import pyarrow.compute as pc
 from rtrain._lazy import public_in
 from rtrain.data._block import Block, as_arrow
 
-_NULL = "__HIVE_DEFAULT_PARTITION__"  # Hive's name for a value that is null
+_NULL = "__HIVE_DEFAULT_PARTITION__"  # Hive's name for null
 _TYPES = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
 
 
 @dataclass(frozen=True)
 class Partitioning:
-    """How the names of folders give columns to the rows of the files below them. A reader takes it as `partitioning=`.
+    """How folder names become columns of the rows in the files below them. Readers accept it as `partitioning=`.
 
     style: "hive" for folders called `key=value`, "dir" for folders that are called by their values.
-    base_dir: the folder below which names are looked at; empty, all folders of a file's path.
+    base_dir: only folders below it are read; empty: all folders of a file's path.
     field_names: the columns, in the order of the folders; needed by "dir".
-    field_types: int, float, bool or str by the name of a column; a column that is not named has texts.
+    field_types: int, float, bool or str by the name of a column; other columns have texts.
 
-    In "hive", %20 and its like are decoded, and `__HIVE_DEFAULT_PARTITION__` is null.
+    In "hive", %20 and similar codes are decoded, and `__HIVE_DEFAULT_PARTITION__` is null.
     """
 
     style: str = "hive"
@@ -46,7 +46,7 @@ class Partitioning:
 
 
 def values_of(partitioning: Partitioning, path: str) -> dict[str, Any]:
-    """Returns the columns of a file by its path. ValueError names the path where its folders do not fit."""
+    """Returns the columns of a file by its path. ValueError names the path if its folders do not match."""
     folder = _below_base(partitioning, posixpath.dirname(path))
     if folder is None:
         return {}
@@ -102,7 +102,7 @@ def _typed(partitioning: Partitioning, path: str, name: str, text: str) -> Any:
 
 
 def partitioning_of(caller: str, given: Any) -> Partitioning | None:
-    """Returns what an argument `partitioning=` means: None, "hive", or an object with the fields of Partitioning."""
+    """Returns the value of an argument `partitioning=`: None, "hive", or an object with the fields of Partitioning."""
     if given is None or isinstance(given, Partitioning):
         return given
     if given == "hive":
@@ -117,7 +117,7 @@ def partitioning_of(caller: str, given: Any) -> Partitioning | None:
 class Added:
     """The columns that folders add to the rows of a source's files. A file whose folders lack one has nulls.
 
-    names: the columns that are wanted. every: all that the folders have. order: the columns of each row, where the user named them.
+    names: the requested columns. every: all columns of the folders. order: the columns of each row, if the user set them.
     """
 
     partitioning: Partitioning
@@ -129,7 +129,8 @@ class Added:
         return {name: _TYPES[(self.partitioning.field_types or {}).get(name, str)] for name in self.names}
 
     def to(self, block: Block, path: str) -> Block:
-        """Returns the block with the columns of its file's folders. ValueError if the file has one of them with other values."""
+        """Returns the block with the columns of its file's folders. ValueError if the file itself has such a column with other
+        values."""
         columns, values = dict(block.columns), values_of(self.partitioning, path)
         for name, kind in self.types().items():
             if name not in columns:
@@ -142,7 +143,7 @@ class Added:
 
 
 def added(partitioning: Partitioning | None, paths: Sequence[str], columns: Sequence[str] | None) -> Added | None:
-    """Returns what the folders of these files add to `columns` (None: all); None where that is nothing."""
+    """Returns the columns that the folders of these files add to `columns` (None: all); None if they add none."""
     if partitioning is None:
         return None
     folders = {posixpath.dirname(path): path for path in paths}
@@ -152,7 +153,7 @@ def added(partitioning: Partitioning | None, paths: Sequence[str], columns: Sequ
 
 
 def _compare(path: str, name: str, array: Any, value: Any) -> None:
-    """ValueError unless the file's own column has the value of its folder in each row."""
+    """Raises ValueError unless the file's own column has the folder's value in each row."""
     try:
         same = pc.is_null(array) if value is None else pc.equal(array, pa.scalar(value).cast(array.type)).fill_null(False)  # noqa: FBT003
         alike = len(array) == 0 or pc.all(same).as_py()

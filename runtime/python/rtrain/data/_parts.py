@@ -1,9 +1,9 @@
-"""Where the files of a write go: their names, what a folder that has files already means, and how they appear.
+"""The files of a write: their names, the treatment of files that are already in the folder, and their publication.
 
-A file is named by its run, its write, its rank, the attempt and process that wrote it, and its block. So no two writes have one
-name; an attempt that is retried removes what an earlier attempt of its run wrote at the same place, and another run's files
-stay. Files are written under hidden names and renamed when all of them are whole: who reads the folder sees none of a write
-that failed.
+A file is named by its run, its write, its rank, the attempt and process that wrote it, and its block. So two writes never share
+a name. A retried attempt removes the files that an earlier attempt of its run wrote at the same point. Files of other runs
+stay. Files have hidden names until all files of the write are complete, and are then renamed. So a reader of the folder sees no
+files of a failed write.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ class SaveMode(str, enum.Enum):
     own are there. IGNORE writes nothing. ERROR raises FileExistsError.
     """
 
-    APPEND = "append"  # adds its own, and says so
-    OVERWRITE = "overwrite"  # removes those of the same kind (.parquet, .csv, .json) once its own are there
-    IGNORE = "ignore"  # writes nothing
-    ERROR = "error"  # raises FileExistsError
+    APPEND = "append"
+    OVERWRITE = "overwrite"
+    IGNORE = "ignore"
+    ERROR = "error"
 
 
-_process = ""  # the run of a process that has none
+_process = ""  # identifies the run of a process outside of a run
 _numbers_lock = threading.Lock()
-_numbers: dict[tuple[str, ...], set[int]] = {}  # of the writes of this process, by their folder and identity
+_numbers: dict[tuple[str, ...], set[int]] = {}  # numbers of the writes of this process, by folder and identity
 
 
 def _begin_process() -> None:
-    """Begins this process's writes, also in a forked child, which is another writer than its parent, and in which a thread of the
-    parent may hold the lock."""
+    """Resets the writes of this process. A forked child needs it: it is another writer than its parent, and a thread of the
+    parent may have held the lock."""
     global _process, _numbers_lock
     _process = time.strftime("%Y%m%dT%H%M%S", time.gmtime()) + secrets.token_hex(6)
     _numbers_lock = threading.Lock()
@@ -60,8 +60,8 @@ os.register_at_fork(after_in_child=_begin_process)
 
 @dataclass(frozen=True)
 class Writer:
-    """Who writes: the run, the rank, how many reports the rank had made from the run's beginning, and the attempt and process
-    (0 and empty where there is no run: then `run` is the process)."""
+    """The identity of a writer: the run, the rank, the number of reports that the rank has made since the run's beginning, the
+    attempt and the process. Outside of a run, `run` identifies the process, and the last two are 0 and empty."""
 
     run: str
     rank: int = 0
@@ -73,7 +73,7 @@ class Writer:
     @staticmethod
     def current() -> Writer:
         rank, world = _number("RANK", 0), _number("WORLD_SIZE", 1)
-        if "RTRAIN_REMOTE_SLOT" in os.environ:  # calls that have returned are not made again when the worker is
+        if "RTRAIN_REMOTE_SLOT" in os.environ:  # Calls that have returned are not repeated after the worker was restarted.
             return Writer(_process)
         session = sys.modules.get("rtrain.train._session")
         session_in_use = None if session is None else session.active()
@@ -99,7 +99,8 @@ def _word(run: str) -> str:
 
 @dataclass
 class Parts:
-    """The files of one write. `add` gives the next one's hidden path; `commit` makes all appear; `drop` removes what was begun."""
+    """The files of one write. `add` returns the hidden path of the next file, `commit` publishes all files, and `drop` removes
+    them."""
 
     caller: str
     suffix: str
@@ -116,7 +117,7 @@ class Parts:
         self._write = -1
 
     def begin(self) -> bool:
-        """False: nothing is to be written."""
+        """Prepares the write. Returns False if nothing is to be written."""
         self._write = self._take_number()
         try:
             begun = self._begun()
@@ -128,7 +129,8 @@ class Parts:
         return begun
 
     def _take_number(self) -> int:
-        """The first one that no write of this process has: threads write at a time, and a write that failed took none."""
+        """Returns the first number that no write of this process uses. Threads may write at the same time, and a failed write
+        frees its number."""
         with _numbers_lock:
             taken = _numbers.setdefault(self._key, set())
             number = next(candidate for candidate in itertools.count() if candidate not in taken)
@@ -166,7 +168,7 @@ class Parts:
         if self.mode is SaveMode.OVERWRITE:
             gone += [name for name in self._others if name.endswith(f".{self.suffix}")]
         for name in gone:
-            with suppress(FileNotFoundError):  # another rank removed it
+            with suppress(FileNotFoundError):  # Another rank removed the file.
                 self.system.delete_file(f"{self.folder}/{name}")
 
     def drop(self) -> None:
@@ -188,8 +190,9 @@ class Parts:
         return f"{self.folder}/.{name}.incomplete"
 
     def _of_this_run(self, name: str) -> bool:
-        """What this run's other ranks and this rank's other processes write, or an earlier attempt wrote here: no files of others.
-        An earlier write is one of another: this process's, or one after fewer reports."""
+        """Returns True for files that belong to this write or its run's retries: files of other ranks, of other processes of
+        this rank, and of an earlier attempt at this point. Other writes of this process, and writes at other report counts, do
+        not belong to it."""
         match = _NAME.fullmatch(name)
         if match is None or match["run"] != self.writer.run:
             return False
@@ -201,14 +204,15 @@ class Parts:
         return not same or int(match["number"]) == self._write
 
     def _is_stale(self, name: str) -> bool:
-        """Whether a file is of an earlier attempt, after as many reports."""
+        """Returns True for a file of an earlier attempt with the same number of reports."""
         match = _NAME.fullmatch(name) if name.endswith(f".{self.suffix}") else None
         if match is None or (match["run"], int(match["reports"])) != (self.writer.run, self.writer.reports):
             return False
         return int(match["attempt"] or 0) < self.writer.attempt and self._is_in_place_of(int(match["rank"]))
 
     def _is_in_place_of(self, rank: int) -> bool:
-        """Whether what the rank wrote is this one's to replace: its own, and its part of those that are no more."""
+        """Returns True if this rank replaces the rank's files: its own files, and its share of the files of ranks that no
+        longer exist."""
         who = self.writer
         return rank == who.rank or (rank >= who.world and rank % who.world == who.rank)
 
@@ -220,7 +224,8 @@ _NAME = re.compile(
 
 
 def opened(caller: str, suffix: str, path: Any, filesystem: Any, mode: SaveMode | str) -> Parts:
-    """ValueError for a mode that there is not, or that ranks without a run cannot carry out: they do not know each other's files."""
+    """Returns the files of a new write. ValueError for an unknown mode, or for a mode that ranks outside of a run cannot
+    implement, because they do not know each other's files."""
     try:
         save_mode = SaveMode(mode)
     except ValueError:

@@ -1,4 +1,4 @@
-"""From what a user names (a file, a list, a folder, a glob, a URI) to the files that are read, in a fixed order."""
+"""Finds the files to read, in a fixed order, from a user's paths: a file, a list, a folder, a glob or a URI."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Files:
 
     @property
     def far(self) -> bool:
-        """Returns True if reading them has the latency of a network."""
+        """Returns True if reading the files has the latency of a network."""
         base = self.system.base_fs if isinstance(self.system, fs.SubTreeFileSystem) else self.system
         return not isinstance(base, fs.LocalFileSystem)
 
@@ -37,9 +37,9 @@ class Files:
 
 
 def find(reader: str, paths: Paths, filesystem: Any, endings: _folders.Endings) -> Files:
-    """Returns the files that are read. Of folders these are the files with these endings, without hidden ones.
+    """Returns the files to read. In folders these are the files with the given endings that are not hidden.
 
-    FileNotFoundError names what is missing. A warning names what a folder has beside the files that are read.
+    FileNotFoundError names a missing path. A warning names the other files of a folder.
     """
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     if not given:
@@ -59,7 +59,7 @@ def find(reader: str, paths: Paths, filesystem: Any, endings: _folders.Endings) 
 
 
 def _system(given: Any) -> Any:
-    """A pyarrow file system; one of fsspec's is wrapped."""
+    """Returns a pyarrow file system. A file system of fsspec is wrapped."""
     if given is None or isinstance(given, fs.FileSystem):
         return given
     if hasattr(given, "protocol") and hasattr(given, "find"):
@@ -94,8 +94,8 @@ def _expanded(reader: str, system: Any, path: str, given: str, endings: _folders
 
 
 def _globbed(system: Any, pattern: str) -> list[Any]:
-    """Returns what fits a pattern: `*` within a name, `**` over folders. As in a shell, a name that begins with a dot fits only a
-    pattern that does. What lies below a folder that fits is left to that folder, so that no file comes twice."""
+    """Returns the matches of a pattern: `*` within a name, `**` over folders. As in a shell, a name that begins with a dot only
+    matches a pattern that does. Files below a matching folder are not returned, so that no file is read twice."""
     fixed = pattern[: min(pattern.index(letter) for letter in "*?[" if letter in pattern)]
     base = fixed.rpartition("/")[0] or "/"
     selector = fs.FileSelector(base, recursive="/" in pattern[len(base) + 1 :], allow_not_found=True)
@@ -120,5 +120,5 @@ def _translated(piece: str) -> str:
 
 
 def located(path: str, filesystem: Any) -> tuple[Any, str]:
-    """The file system that a path lies on, and the path there."""
+    """Returns the file system of a path, and the path on it."""
     return _located(path, _system(filesystem))

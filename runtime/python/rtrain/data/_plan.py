@@ -1,8 +1,8 @@
-"""The plan of a dataset: a tree of nodes, small and picklable, with sources at its leaves.
+"""The plan of a dataset: a tree of nodes with sources at its leaves. It is small and picklable.
 
-A node gives, for an `Order` (a seed and an epoch), pieces of some rows each, at most a few MiB, in the epoch's order. So the n-th
-row of an epoch is the same row on every rank, and a rank reads the pieces of its own positions alone. A node is started once for
-each iteration. The `Run` holds what is open (files, a shuffled window). The node holds how many rows its pieces have.
+For an `Order` (a seed and an epoch), a node returns pieces of rows in the epoch's order, at most a few MiB each. The n-th row
+of an epoch is the same on every rank, and a rank reads only the pieces of its own positions. A node is started once for each
+iteration. The `Run` holds open files and the current window of a shuffle. The node holds the row counts of its pieces.
 
     Dataset.iter_batches -> Epoch.blocks -> run.pieces / run.read -> (ops) -> (orders) -> source.open
 """
@@ -35,11 +35,12 @@ OPEN_GROUPS = 5  # row groups or files that one run holds open
 class Order:
     """The order of one epoch.
 
-    seed: the run's, or drawn for this one iteration. strict: several ranks share these rows, or they are resumed, so that a
-    function declared to keep the number of rows must keep it. whole_windows: windows of a shuffle are not cut by bytes, as in
+    seed: the run's, or drawn for this iteration. strict: several ranks share these rows, or they are resumed, so a function
+    that is declared to keep the number of rows must keep it. whole_windows: windows of a shuffle are not cut by bytes, as in
     states of earlier versions. streams, equal: how the epoch's positions are cut (`_streams.Streams`); a shuffle keeps rows in
-    their stream. lanes: rows that only reading finds are not counted; each stream has pieces instead (`_lanes.Dealing`). stream:
-    the only one whose pieces are made, if the pieces of an epoch are not known in advance."""
+    their stream. lanes: row counts that only reading finds are not counted; each stream has pieces instead (`_lanes.Dealing`).
+    stream: the only stream whose pieces are made, if the pieces of an epoch are not known in advance.
+    """
 
     seed: int = 0
     epoch: int = 0
@@ -51,45 +52,46 @@ class Order:
     stream: int | None = None
 
     def whole(self) -> Order:
-        """Returns the order for a child whose positions are not those of the epoch."""
+        """Returns the order for a child whose positions differ from the epoch's."""
         if self.stream is not None:
             return self
         return Order(self.seed, self.epoch, self.strict, whole_windows=self.whole_windows, lanes=self.lanes)
 
     def random(self, own: int | None, salt: int) -> np.random.Generator:
-        """Returns the random numbers of one node: by its own seed where the user gave one."""
+        """Returns the random numbers of one node. own: the seed that the user gave to the node, if any."""
         return np.random.default_rng([self.seed if own is None else own, salt, self.epoch])
 
 
 @dataclass(frozen=True)
 class Piece:
-    key: Any  # what the node's run finds it by
-    rows: int = field(repr=False)  # what is drawn by chance for a piece follows from its repr, counted or not
-    group: Any = field(default=None, repr=False)  # pieces of one group are quickest in their order
-    start: int = field(default=0, repr=False)  # of a piece that is cut: the number of its first row in the whole piece
+    key: Any  # identifies the piece within the node's run
+    # Excluded from repr, because the random numbers of a piece follow from its repr, before and after it is counted.
+    rows: int = field(repr=False)
+    group: Any = field(default=None, repr=False)  # The pieces of one group are read fastest in their order.
+    start: int = field(default=0, repr=False)  # the number of the first row in the whole piece, if the piece is a part
 
 
 class Run(Protocol):
     def pieces(self) -> Iterator[Piece]: ...
 
     def outline(self) -> Iterator[Piece]:
-        """The pieces, those without rows too, for whoever puts them in another order: no function is carried out to
-        learn their rows, which are UNKNOWN instead."""
+        """Yields the pieces, including those without rows, for a node that reorders them. No function is called to count rows:
+        such a piece has UNKNOWN rows."""
         ...
 
     def read(self, piece: Piece) -> Block: ...
 
     def part(self, piece: Piece, start: int, stop: int) -> Block:
-        """Returns rows `start` to `stop` of a piece. Functions that take rows one by one are carried out on these alone."""
+        """Returns rows `start` to `stop` of a piece. Functions of single rows are called for these rows only."""
         ...
 
 
 @runtime_checkable
 class Dividing(Protocol):
-    """A run that reads in the calling thread, and lets other threads carry functions out."""
+    """A run that reads in the calling thread, and whose functions other threads may carry out."""
 
     def task(self, piece: Piece, start: int, stop: int) -> Task | Block:
-        """Returns what makes rows `start` to `stop` of the piece that `pieces` gave last; their block, where nothing is to be made."""
+        """Returns a task for rows `start` to `stop` of the last piece of `pieces`, or their block if there is no work."""
         ...
 
 
@@ -97,12 +99,12 @@ UNKNOWN = -1
 
 
 def task_of(run: Run, piece: Piece, start: int, stop: int) -> Task | Block:
-    """Returns what makes rows `start` to `stop` of a piece, which is the last that `run.pieces` gave."""
+    """Returns a task or block for rows `start` to `stop` of the last piece of `run.pieces`."""
     return run.task(piece, start, stop) if isinstance(run, Dividing) else part_of(run, piece, start, stop)
 
 
 def changed(item: Task | Block, change: Callable[[Block], Block], gain: Gain | None = None) -> Task | Block:
-    """Returns what makes `change` of an item. gain: of functions in `change`; None: it has none."""
+    """Returns the item with `change` applied. gain: the threads' gain for functions in `change`; None: it calls no function."""
     if isinstance(item, Block):
         return change(item) if gain is None else Task(lambda: change(item), gain)
     make = item.make
@@ -115,11 +117,11 @@ def part_of(run: Run, piece: Piece, start: int, stop: int) -> Block:
 
 
 class Node:
-    """`children` are read by it; `steady`: its pieces and their rows are the same in every epoch."""
+    """A step of a plan, which reads `children`. `steady`: its pieces and their rows are the same in every epoch."""
 
     children: tuple[Node, ...] = ()
     in_memory = False
-    divides = False  # it only divides its child's pieces among streams
+    divides = False  # the node only divides its child's pieces among streams
 
     def start(self, order: Order) -> Run:
         raise NotImplementedError
@@ -130,25 +132,25 @@ class Node:
 
     @property
     def sized(self) -> bool:
-        """Returns True if the plan alone says that rows of pieces are known before they are read, in each epoch."""
+        """Returns True if the plan shows that the rows of all pieces are known before they are read, in each epoch."""
         return all(child.sized for child in self.children)
 
     @property
     def positioned(self) -> bool:
-        """Returns True if the plan alone says that rows have positions before they are read, by a function's word if need be."""
+        """Returns True if the plan shows that rows have positions before they are read, possibly by a function's declaration."""
         return all(child.positioned for child in self.children)
 
     @property
     def assumes(self) -> bool:
-        """Whether `rows` takes a function's word for it."""
+        """Returns True if `rows` relies on a function's declaration that it keeps the number of rows."""
         return any(child.assumes for child in self.children)
 
     def rows(self) -> int | None:
-        """How many, where that is known without reading rows."""
+        """Returns the number of rows if it is known without reading rows, else None."""
         raise NotImplementedError
 
     def names(self) -> list[str] | None:
-        """The columns, where they are known without reading rows."""
+        """Returns the columns if they are known without reading rows, else None."""
         return None
 
     def says(self) -> str:
@@ -159,18 +161,18 @@ class Node:
         return []
 
     def count(self, keys: Sequence[Any]) -> list[Any]:
-        """What is to be known of each key."""
+        """Returns the count of each key."""
         raise NotImplementedError
 
     def learn(self, keys: Sequence[Any], counts: Sequence[Any]) -> None:
         raise NotImplementedError
 
 
-Exchange = Callable[[Any], "list[Any]"]  # every rank's object on every rank; a barrier
+Exchange = Callable[[Any], "list[Any]"]  # sends an object to all ranks and returns every rank's object; a barrier
 
 
 def count_all(node: Node, rank: int = 0, world: int = 1, exchange: Exchange | None = None) -> None:
-    """Afterwards `node.rows()` is known. With an exchange every rank counts its part; all of them must call this."""
+    """Makes `node.rows()` known. With an exchange every rank counts its part, and all ranks must call this."""
     for child in node.children:
         count_all(child, rank, world, exchange)
     keys = node.uncounted()
@@ -190,13 +192,15 @@ def count_all(node: Node, rank: int = 0, world: int = 1, exchange: Exchange | No
 
 
 def undeclared(node: Node) -> list[str]:
-    """Functions that are carried out once more to count rows because nobody said that they keep their number."""
+    """Returns the functions that are called an additional time to count rows, because they are not declared to keep their
+    number."""
     names = [name for child in node.children for name in undeclared(child)]
     return [*names, *(op.name for op in node.ops if op.undeclared)] if isinstance(node, Mapped) else names
 
 
 def shared_rows(node: Node) -> int:
-    """What ranks share. Counted if need be; functions that are taken to keep the number of rows are not carried out for it."""
+    """Returns the number of rows that ranks share, counted if necessary. Functions that are assumed to keep the number of rows
+    are not called for it."""
     if node.rows() is None:
         count_all(node)
     known = node.rows()
@@ -204,12 +208,12 @@ def shared_rows(node: Node) -> int:
 
 
 def rows_of(node: Node) -> int:
-    """How many there are in truth."""
+    """Returns the exact number of rows. Calls functions if necessary."""
     return sum(piece.rows for piece in node.start(Order()).pieces()) if node.assumes else shared_rows(node)
 
 
 class Read(Node):
-    """A source, in its own order."""
+    """The rows of a source, in the source's order."""
 
     _gain: Gain | None = None
 
@@ -260,13 +264,14 @@ class Read(Node):
 
 
 class ReadRun:
-    """Reads on where it is; going back, or far ahead, opens again. What was read to learn its rows waits to be taken."""
+    """Reads forwards from the current position. An earlier or a far later position opens the group again. Blocks that were read
+    to count their rows are held until they are taken."""
 
     def __init__(self, source: Source, gain: Gain | None = None) -> None:
         self.source, self.gain = source, gain
-        self.open: dict[Any, tuple[int, Iterator[Block]]] = {}  # group: the piece that comes next
+        self.open: dict[Any, tuple[int, Iterator[Block]]] = {}  # group -> the next piece and the iterator of blocks
         self.ahead = Ahead(source)
-        self.recent: Recent | None = None  # pieces that were read last, also for other runs
+        self.recent: Recent | None = None  # the pieces that were read last, shared with other runs
         self.waiting: tuple[tuple[int, int], Block] | None = None
 
     def pieces(self) -> Iterator[Piece]:
@@ -274,7 +279,7 @@ class ReadRun:
             yield from self.pieces_of(place)
 
     def pieces_of(self, place: Any, *, anew: bool = False) -> Iterator[Piece]:
-        """Yields the pieces of one group, which is read if nobody knows them. anew: it is read in any case."""
+        """Yields the pieces of one group. Reads the group if its pieces are not known. anew: reads it in any case."""
         group = self.source.group(place)
         if anew and not self.source.sized:
             group.pieces = None
@@ -322,7 +327,7 @@ class ReadRun:
         comes, blocks = self.open.pop(place, (-1, iter(())))
         if not 0 <= comes <= number:
             comes, blocks = number, self.ahead.open(place, number, self.open)
-        for passed in range(comes, number):  # opened anew, the group would be read from its beginning
+        for passed in range(comes, number):  # A reopened group would be read from its beginning.
             self._keep((place, passed), next(blocks, None))
         block = next(blocks, None)
         self._keep((place, number), block)
@@ -342,10 +347,10 @@ class ReadRun:
 
 
 class Mapped(Node):
-    """Ops on each piece of the child. Where one of them changes the number of rows, that is counted by carrying them out.
+    """Ops on each piece of the child. If an op changes the number of rows, the ops are carried out to count the rows.
 
-    An op that was not declared may change it. Behind a shuffle, whose pieces are others in each epoch, the first epoch's pieces
-    are counted once: where each has as many rows as before, the op is taken to keep them from then on.
+    An op without a declaration may change the number. A shuffle has other pieces in each epoch, so the pieces of the first
+    epoch are counted once. If the ops kept the rows of each piece, they are assumed to keep them in later epochs.
     """
 
     _gain: Gain | None = None
@@ -356,18 +361,18 @@ class Mapped(Node):
         self.keeps_rows = all(op.keeps_rows for op in ops)
         self.undeclared = not self.keeps_rows and all(op.keeps_rows or op.undeclared for op in ops)
         self._counts: dict[Any, int] = {}
-        self._found_to_keep: bool | None = None  # None: nobody looked yet
+        self._found_to_keep: bool | None = None  # None: not counted yet
 
     def __getstate__(self) -> dict[str, Any]:
         state = {name: value for name, value in self.__dict__.items() if name not in ("_gain", "steps")}
-        return {**state, "_counts": {}, "_found_to_keep": None}  # where it is read next, the files may be others
+        return {**state, "_counts": {}, "_found_to_keep": None}  # The files may differ where the plan is used next.
 
     @property
     def child(self) -> Node:
         return self.children[0]
 
     def over(self, child: Node) -> Mapped:
-        """Returns the same ops on another child. Both learn together how many threads pay."""
+        """Returns the same ops on another child. Both share the measured number of threads."""
         mapped = Mapped(child, self.ops)
         mapped._gain = self.gain
         return mapped
@@ -396,7 +401,8 @@ class Mapped(Node):
         return sum(self._counts.values())
 
     def _depth(self) -> int:
-        """How many nodes lie below it. Two nodes of one plan that make the same piece draw other random numbers."""
+        """Returns how many nodes lie below this node. Two nodes of one plan that make the same piece have different random
+        numbers."""
         depth, below = 0, self.child
         while below.children:
             depth, below = depth + (not below.divides), below.children[0]
@@ -436,7 +442,8 @@ class Mapped(Node):
 
     @property
     def gain(self) -> Gain | None:
-        """Returns how many threads carry the functions out; None if one does, or if there are none."""
+        """Returns the object that decides how many threads carry the functions out; None if one thread does, or if there are
+        none."""
         functions = [op.fn for op in self.ops if isinstance(op, Calling)]
         asked = [threads for threads in (fn.threads for fn in functions) if threads is not None]
         if not functions or 1 in asked:
@@ -452,14 +459,15 @@ class Mapped(Node):
         return self._counts.get(piece.key) if self.steady else None
 
     def whole_batches(self, start: int, stop: int, rows: int) -> tuple[int, int]:
-        """Returns the least part of a piece of `rows` rows, from `start` to `stop`, that the ops make as in the whole piece."""
+        """Returns the smallest range around `start` to `stop` that the ops make as they would in the whole piece of `rows`
+        rows."""
         each = math.lcm(*(op.each for op in self.ops)) if self.keeps_rows else 0
         return (start // each * each, min(-(-stop // each) * each, rows)) if each else (0, rows)
 
     def in_parts(self, blocks: Iterator[Block], piece: Piece, order: Order) -> Iterator[Block]:
-        """Yields what the ops make of a piece that comes in blocks."""
+        """Yields the results of the ops for a piece that is read in blocks."""
         place = _place_of(piece, order)
-        taken = [0] * len(self.ops)  # rows of the piece that each op was given before
+        taken = [0] * len(self.ops)  # rows of the piece that each op has received before
         for given in blocks:
             block = given
             for number, op in enumerate(self.ops):
@@ -475,11 +483,11 @@ class Mapped(Node):
         return Steps(self.ops, self._depth())
 
     def apply(self, block: Block, piece: Piece, order: Order, first: int = 0) -> Block:
-        """Carries out the ops on a piece, or on its rows from number `first` on."""
+        """Applies the ops to a piece, or to its rows from number `first` on."""
         return self.steps.apply(block, _place_of(piece, order), first)
 
     def carried_out(self, block: Block, piece: Piece, order: Order, first: int = 0) -> Block:
-        """Returns what `apply` returns, which processes make where that pays."""
+        """Returns the result of `apply`. Processes carry it out if that gains."""
         return carried_out(self.steps, block, _place_of(piece, order), first)
 
 
@@ -501,7 +509,7 @@ class _MappedRun:
                 yield Piece(piece, rows, piece.group)
 
     def _unknown(self, taken: deque[tuple[Piece, int | None]]) -> Iterator[Any]:
-        """Yields what makes each piece whose rows are not known, and None for the others. Adds each piece to `taken`."""
+        """Yields a task for each piece without a known row count, and None for the others. Appends each piece to `taken`."""
         for piece in self.child.pieces():
             rows = self.node.known(piece, self.order)
             taken.append((piece, rows))
@@ -512,7 +520,7 @@ class _MappedRun:
             self.child.expect(groups)
 
     def whole(self, piece: Piece) -> Task | Block:
-        """Returns what makes of a piece of the child all rows, however many they are."""
+        """Returns a task or block for all rows that a piece of the child becomes."""
         return self._applied(task_of(self.child, piece, 0, piece.rows), piece, piece.start)
 
     def _applied(self, item: Task | Block, piece: Piece, first: int) -> Task | Block:
@@ -585,10 +593,10 @@ def _place_of(piece: Piece, order: Order) -> tuple[int, ...]:
 
 
 def materialized(rows: Block, of: str) -> Node:
-    """The rows of a block, in memory; `of` is what they were read from, in words."""
+    """Returns a node of a block's rows in memory. `of` describes their origin."""
     return Read(InMemory(f"materialized({of})", rows))
 
 
 def cut(rows: int, each: int) -> list[int]:
-    """`rows` as pieces of `each`; the last has what is over."""
+    """Returns the sizes of pieces of `each` rows that make up `rows`. The last one has the rest."""
     return [min(each, rows - start) for start in range(0, rows, each)]

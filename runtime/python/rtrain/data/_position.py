@@ -1,11 +1,11 @@
-"""Which rows of an epoch a rank gives out, as positions in the epoch's order. Pure arithmetic: no data, no files.
+"""Computes which positions of an epoch a rank gives out. This module reads no data and no files.
 
-An epoch has one order, the same on every rank and with any number of ranks. `world` ranks take equal contiguous parts of what is
-left of it; what does not divide evenly is left over. A *stage* says how far that went: so many ranks gave out so many rows
-each. What is left after a stage is what the next stage divides, however many ranks it has; so a list of stages, which is
-all that `state_dict` keeps, says exactly which rows were given out.
+An epoch has one order, the same on every rank and with any number of ranks. `world` ranks take equal contiguous parts of the
+remaining positions. Positions that do not divide evenly are left over. A *stage* records that `world` ranks gave out `consumed`
+rows each. The positions that remain after a stage are divided by the next stage, with any number of ranks. So a list of stages,
+the whole content of `state_dict`, determines which rows were given out.
 
-A range is (start, stop); a stop of None is the end of a dataset whose rows nobody counted, which only one rank may read.
+A range is (start, stop). A stop of None is the end of a dataset whose rows were not counted, which only one rank may read.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ Ranges = list[tuple[int, "int | None"]]
 
 @dataclass(frozen=True)
 class Stage:
-    """`consumed` rows were given out by each of `world` ranks (by those with fewer: all that they had)."""
+    """Each of `world` ranks gave out `consumed` rows; a rank with fewer rows gave out all of them."""
 
     world: int
     consumed: int
     equal: bool = True
-    buffer: int = 0  # of local_shuffle_buffer_size; 0: in order
-    seed: int = 0  # of the local shuffle
-    window: int = 0  # rows of the shuffled buffer that was being given out; 0: none was begun
+    buffer: int = 0  # rows of local_shuffle_buffer_size; 0: in order
+    seed: int = 0  # the seed of the local shuffle
+    window: int = 0  # rows of the shuffled buffer that is partly given out; 0: none
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
 def size(ranges: Ranges) -> int | None:
-    """The number of rows; None: it is not known."""
+    """Returns the number of rows; None if it is not known."""
     total = 0
     for start, stop in ranges:
         if stop is None:
@@ -45,14 +45,14 @@ def size(ranges: Ranges) -> int | None:
 
 
 def part(ranges: Ranges, start: int, stop: int | None) -> Ranges:
-    """The rows `start` to `stop` of these ranges, counted from their beginning."""
+    """Returns the rows `start` to `stop` of these ranges, counted from their beginning."""
     return chosen(ranges, [(start, stop)])
 
 
 def chosen(ranges: Ranges, selection: Ranges) -> Ranges:
-    """Rows of these ranges, counted from their beginning; `selection` ascends."""
+    """Returns a selection of these ranges. `selection` ascends, and counts from the ranges' beginning."""
     ranges_left: Ranges = []
-    place = passed = 0  # of the range that is looked at, and the rows before it
+    place = passed = 0  # the current range, and the rows before it
     for begin, end in selection:
         while place < len(ranges):
             first, last = ranges[place]
@@ -69,7 +69,7 @@ def chosen(ranges: Ranges, selection: Ranges) -> Ranges:
 
 
 def bounds(total: int | None, world: int, rank: int, *, equal: bool) -> tuple[int, int | None]:
-    """Which of `total` rows are this rank's. With `equal` the last `total % world` are nobody's."""
+    """Returns this rank's part of `total` rows. With `equal` no rank has the last `total % world` rows."""
     if world == 1:
         return 0, total
     assert total is not None, "more than one rank shares rows that are not counted"
@@ -85,12 +85,12 @@ def share(rest: Ranges, world: int, rank: int, *, equal: bool) -> Ranges:
 
 
 def permutation(seed: int, epoch: int, rank: int, window: int, rows: int) -> np.ndarray[Any, Any]:
-    """The order in which the local shuffle of a rank gives out its `window`-th buffer."""
+    """Returns the order in which a rank's local shuffle gives out its buffer number `window`."""
     return np.random.default_rng([seed, epoch, rank, window]).permutation(rows)
 
 
 def rest_after(total: int | None, stages: list[Stage], epoch: int) -> Ranges:
-    """What nobody has given out yet."""
+    """Returns the positions that no rank has given out."""
     rest: Ranges = [(0, total)]
     for stage in stages:
         rest = merged(_left(rest, stage, epoch))
@@ -122,7 +122,7 @@ def _left(rest: Ranges, stage: Stage, epoch: int) -> Iterator[tuple[int, int | N
 
 
 def merged(ranges: Iterator[tuple[int, int | None]] | Ranges) -> Ranges:
-    """Neighbours become one."""
+    """Joins neighbouring ranges."""
     distinct: Ranges = []
     for start, stop in ranges:
         if distinct and distinct[-1][1] == start:

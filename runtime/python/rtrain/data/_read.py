@@ -1,4 +1,4 @@
-"""Where datasets come from: values in memory, other libraries' datasets, files."""
+"""Creates datasets from values in memory, from datasets of other libraries, and from files."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def from_items(items: Sequence[Any], *, parallelism: int = -1, override_num_bloc
 
 
 def from_numpy(ndarrays: Any, column: str = "data") -> Dataset:
-    """Returns a Dataset with one column: the rows of an array, or of a list of arrays, one below the other."""
+    """Returns a Dataset with one column: the rows of an array, or of a list of arrays, concatenated."""
     arrays = list(ndarrays) if isinstance(ndarrays, list | tuple) else [ndarrays]
     if not arrays or not all(isinstance(array, np.ndarray) and array.ndim for array in arrays):
         raise TypeError("from_numpy takes an array with at least one dimension, or a list of them")
@@ -50,7 +50,7 @@ def from_numpy(ndarrays: Any, column: str = "data") -> Dataset:
 
 
 def from_pandas(dfs: Any, **ignored: Unpack[ReaderArguments]) -> Dataset:
-    """Returns a Dataset of a DataFrame, or of a list of them, one below the other. The index is left out."""
+    """Returns a Dataset of a DataFrame, or of a list of them, concatenated. The index is left out."""
     check("from_pandas", ignored, READERS)
     frames = list(dfs) if isinstance(dfs, list | tuple) else [dfs]
     if not frames or not all(hasattr(frame, "iloc") and hasattr(frame, "columns") for frame in frames):
@@ -59,7 +59,7 @@ def from_pandas(dfs: Any, **ignored: Unpack[ReaderArguments]) -> Dataset:
 
 
 def from_arrow(tables: Any, **ignored: Unpack[ReaderArguments]) -> Dataset:
-    """Returns a Dataset of a Table or RecordBatch, or of a list of them, one below the other."""
+    """Returns a Dataset of a Table or RecordBatch, or of a list of them, concatenated."""
     check("from_arrow", ignored, READERS)
     given = list(tables) if isinstance(tables, list | tuple) else [tables]
     if not given or not all(isinstance(table, pa.Table | pa.RecordBatch) for table in given):
@@ -70,7 +70,7 @@ def from_arrow(tables: Any, **ignored: Unpack[ReaderArguments]) -> Dataset:
 def from_torch(dataset: Any, **ignored: Unpack[ReaderArguments]) -> Dataset:
     """Returns a Dataset of a torch Dataset. Its items become the column `item`; items that are dicts become rows.
 
-    Items are fetched when they are read. An IterableDataset is iterated anew for each epoch.
+    An item is fetched when it is read. An IterableDataset is iterated again for each epoch.
     """
     check("from_torch", ignored, READERS)
     name = f"from_torch({type(dataset).__name__})"
@@ -87,9 +87,9 @@ def _items(dataset: Any, start: int, stop: int) -> Block:
 
 
 def from_huggingface(dataset: Any, **ignored: Unpack[ReaderArguments]) -> Dataset:
-    """Returns a Dataset of a `datasets.Dataset`, whose rows are read when they are asked for.
+    """Returns a Dataset of a `datasets.Dataset`. A row is fetched when it is read.
 
-    An IterableDataset is iterated anew for each epoch.
+    An IterableDataset is iterated again for each epoch.
     """
     check("from_huggingface", ignored, READERS)
     if isinstance(dataset, Mapping):
@@ -155,7 +155,7 @@ def read_parquet(
     source = _files.Parquet(files, names, include_paths=include_paths)
     source.folders = added(partitioning_of("read_parquet", partitioning), files.paths, names)
     if names is not None:
-        source.schema()  # an unknown column is an error at once
+        source.schema()  # raises the error for an unknown column at once
     return _of_files("read_parquet", shuffle, source)
 
 
@@ -247,7 +247,7 @@ def read_text(
     """
     check("read_text", ignored, READERS)
     if encoding.lower().replace("_", "-") == "utf-8-sig":
-        encoding = "utf-8"  # a mark at the beginning is left out in any case
+        encoding = "utf-8"  # The reader skips a byte order mark in both encodings.
     if "\n".encode(encoding) != b"\n":
         raise ValueError(
             f"read_text: the encoding {encoding} does not end lines with one byte; convert the files, or use read_binary_files"
@@ -368,7 +368,8 @@ def _dataset(source: Source) -> Dataset:
 
 
 def _matching_files(caller: str, paths: _paths.Paths, filesystem: Any, extensions: Any, usual: tuple[str, ...]) -> _paths.Files:
-    """The files with these extensions, in folders, globs and lists alike. None: of folders those with the reader's own."""
+    """Returns the files with these extensions in folders, globs and lists. None: folders are read for the reader's own
+    extensions."""
     if extensions is None:
         return _paths.find(caller, paths, filesystem, Endings(usual))
     names = [extensions] if isinstance(extensions, str) else list(extensions)
@@ -385,7 +386,8 @@ def _matching_files(caller: str, paths: _paths.Paths, filesystem: Any, extension
 
 
 def _of_files(caller: str, shuffle: Any, source: Source) -> Dataset:
-    """shuffle: "files", or an object with a `seed`: files (of Parquet: row groups) in a random order, another in each epoch."""
+    """Returns a Dataset of a source. shuffle: "files", or an object with a `seed`: files (Parquet: row groups) come in a random
+    order, which differs in each epoch."""
     if shuffle is None:
         return _dataset(source)
     if shuffle != "files" and not hasattr(shuffle, "seed"):

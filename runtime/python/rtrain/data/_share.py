@@ -1,7 +1,7 @@
-"""One reader's share of a dataset, epoch after epoch, and how far it is: what `state_dict` says and `load_state_dict` takes.
+"""One reader's share of a dataset over all epochs, and its progress, which `state_dict` returns and `load_state_dict` restores.
 
-Every iteration begins an epoch; the first one after `load_state_dict` goes on in the epoch of the state. Rows count as given out
-with the batch that they are in, when the loop gets it.
+Every iteration begins an epoch. The first one after `load_state_dict` continues the epoch of the state. A row counts as given
+out when the loop receives its batch.
 """
 
 from __future__ import annotations
@@ -29,14 +29,16 @@ from rtrain.data._orders import Shuffled
 from rtrain.data._plan import Exchange, Mapped, Node, Order, Read, count_all, rows_of, shared_rows, undeclared
 from rtrain.data._position import Ranges, Stage
 
-PIECES = 3  # how pieces and windows are cut; a state without this number is from before files were cut by decoded bytes
-_WHOLE_WINDOWS = 2  # until then a shuffle's windows were not cut by the bytes that functions made
+PIECES = 3  # the version of how pieces and windows are cut; a state without it is older than cuts by decoded bytes
+_WHOLE_WINDOWS = 2  # up to this version, a shuffle's windows were not cut by the bytes that functions made
 
 
 def seed_for(plan: str) -> int:
-    """Returns a seed for what is random in the plan, which is given in words. Every rank of a run has the same one; elsewhere it is random.
+    """Returns a seed for the random choices of a plan, which `plan` describes. In a run it is the same on every rank; elsewhere
+    it is random.
 
-    In a run each rank builds its datasets by itself (a function in `datasets=`, a `DataConfig.configure`), and all must have the same rows.
+    In a run each rank builds its datasets by itself (a function in `datasets=`, a `DataConfig.configure`), and all ranks need
+    the same rows.
     """
     module = sys.modules.get("rtrain.train._session")
     session = module.active() if module is not None else None
@@ -46,18 +48,18 @@ def seed_for(plan: str) -> int:
 
 
 class Share:
-    """Rank `rank`'s of `world`. seed: of what is random without a seed of its own; all ranks must have the same.
+    """The share of rank `rank` of `world`. seed: for random choices without their own seed; the same on all ranks.
 
-    streams: of an epoch; a state that is loaded keeps its own to the end of its epoch. usual_streams: of an epoch where neither
-    `streams` nor a state says how many; None: as many as ranks.
+    streams: the number of streams of an epoch. A loaded state keeps its own number until its epoch ends. usual_streams: the
+    number if neither `streams` nor a state sets it; None: one for each rank.
     """
 
     streams_wanted: int | None = None
-    streams: int | None = None  # of the epochs to come
-    pieces = PIECES  # how the next epoch is cut
+    streams: int | None = None  # the number in later epochs
+    pieces = PIECES  # the version by which the next epoch is cut
     pieces_of_progress = PIECES
-    board: Board | None = None  # where ranks publish what they find; None: this rank reads all streams
-    resumed: Resumed | None = None  # the next epoch, of which a state says that rows were given out
+    board: Board | None = None  # publishes row counts among ranks; None: this rank reads all streams
+    resumed: Resumed | None = None  # the rest of an epoch that a loaded state describes, which the next iteration reads
 
     def __init__(
         self,
@@ -75,9 +77,9 @@ class Share:
         self.rank, self.world, self.equal = rank, world, equal
         self.seed = secrets.randbits(63) if seed is None else seed
         self.streams_wanted, self.streams = streams, streams or usual_streams
-        self.epoch = 0  # the next iteration's
+        self.epoch = 0  # the number of the next iteration's epoch
         self.progress: Progress | None = None
-        self.among = (0, 1)  # which of several loader processes this is
+        self.among = (0, 1)  # (number of this loader process, number of loader processes)
         self._told: dict[str, Any] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -85,9 +87,10 @@ class Share:
 
     # -- an epoch ---------------------------------------------------------------------------------------------------
     def begin(self, size: int | None = None, buffer: int = 0, seed: int | None = None) -> tuple[Progress, Rows]:
-        """Begins the next epoch, or what a state left of one: returns how far it is, and its rows.
+        """Begins the next epoch, or the rest of a state's epoch. Returns its progress and its rows.
 
-        size: of this rank's batches; None: rows are taken one by one or as they come. buffer, seed: of a local shuffle.
+        size: rows of this rank's batches; None: rows are given out one by one, or in blocks as they are read. buffer, seed: of
+        a local shuffle.
         """
         shuffle_seed = self.seed % 2**32 if seed is None else seed
         local = Local(buffer, shuffle_seed) if buffer else None
@@ -112,7 +115,7 @@ class Share:
     def _begin_from_lanes(self, resumed: Resumed, local: Local | None, size: int | None) -> tuple[Progress, Rows]:
         assert resumed.streams is not None
         number, processes = self.among
-        world, rank = self.world * processes, self.rank * processes + number  # a process of a loader is as a rank
+        world, rank = self.world * processes, self.rank * processes + number  # Each process of a loader counts as a rank.
         count, equal = resumed.streams.count, resumed.streams.equal
         if processes > 1 and resumed.begins:
             count = world
@@ -180,7 +183,7 @@ class Share:
         return Order(self.seed, self.epoch, strict, streams.count, streams.equal, self.pieces <= _WHOLE_WINDOWS)
 
     def _kept(self, begun: Local | None, asked: Local | None) -> Local | None:
-        """Returns the local shuffle of the state: another one could not say which rows of the epoch were given out."""
+        """Returns the local shuffle of the state. It cannot be changed within an epoch, because the state's rows depend on it."""
         if begun != asked:
             warnings.warn(
                 f"the state of {self.node.says()} was taken in an epoch {_in_words(begun)}: that epoch ends so, and the next ones are "
@@ -206,13 +209,14 @@ class Share:
             )
 
     def _is_new(self, what: str, value: Any) -> bool:
-        """Returns True on rank 0 for what it did not say yet."""
+        """Returns True on rank 0 for a text that was not printed before."""
         is_new = self.rank == 0 and self._told.get(what) != value
         self._told[what] = value
         return is_new
 
     def _rows(self, order: Order, resumed: Resumed, *, several: bool) -> int | None:
-        """Returns the rows of the epoch: counted where ranks or streams share them; one reader alone reads on to the end."""
+        """Returns the rows of the epoch. They are counted if ranks or streams share them. A single reader reads to the end
+        without a count."""
         if not several and self.among[1] == 1:
             rows = None if self.node.assumes else self.node.rows()
         elif self.node.steady or self.node.rows() is not None:
@@ -233,14 +237,15 @@ class Share:
         return ranges if count == 1 else _position.share(ranges, count, number, equal=False)
 
     def rows(self) -> int:
-        """Returns the rows of a whole epoch, for this rank. It reads all of them where only reading finds their number."""
+        """Returns this rank's rows in a whole epoch. Reads all of them if only reading finds their number."""
         if _places.is_dealt_from_lanes(self.node):
             start, stop = _position.bounds(rows_of(self.node), self.world, self.rank, equal=self.equal)
             return (stop or 0) - start
         return Streams(self.streams or self.world, shared_rows(self.node), self.equal).rows_of(self.world, self.rank)
 
     def publish_to_loader_processes(self) -> None:
-        """Lets processes of a loader find together how many rows there are. Those of several ranks have the ranks' connection."""
+        """Lets the processes of a loader publish row counts to each other. The processes of several ranks use the ranks'
+        connection."""
         if self.board is None and self.world == 1 and _places.is_dealt_from_lanes(self.node):
             self.board = _board.connected(_board.offered(), 0, self.node.says())
 
@@ -274,7 +279,7 @@ class Share:
         self.progress = None
 
     def set_epoch(self, epoch: int) -> None:
-        """Makes the next iteration the whole epoch of this number."""
+        """Sets the next iteration to the whole epoch of this number."""
         if epoch != self.epoch or self.progress is not None:
             self.epoch, self.resumed, self.progress = epoch, None, None
             self.pieces = PIECES
@@ -299,7 +304,8 @@ def _tell(text: str) -> None:
 
 
 def agreed(share: Share, exchange: Exchange) -> None:
-    """Sees that all ranks have the same input and streams, and counts what is to be counted, every rank its part. Every rank calls it."""
+    """Checks that all ranks have the same input, sets the number of streams, and counts the rows, each rank its part. Every
+    rank must call it. ValueError if the inputs differ."""
     if _places.is_dealt_from_lanes(share.node):
         rows, layout = None, _places.layout(share.node)
         offer = _board.offered() if share.rank == 0 else None
@@ -315,13 +321,13 @@ def agreed(share: Share, exchange: Exchange) -> None:
                 + "read the same files"
                 + ("" if others != rows or rows is None else " (the rows are as many, and lie otherwise)")
             )
-    share.streams = gathered[0][2]  # rank 0 alone asked how many ranks the run may have
+    share.streams = gathered[0][2]  # Only rank 0 has read how many ranks the run may have.
     if rows is None:
         share.board = _board.connected(gathered[0][3], share.rank, plan_text)
 
 
 def _counted(share: Share, exchange: Exchange) -> tuple[int | None, int]:
-    """Returns the rows, which the ranks count together where the plan does not give them, and a number that depends on their pieces."""
+    """Returns the rows, and a number that depends on their pieces. The ranks count together if the plan does not give the rows."""
     tells = share.rank == 0 and share.node.rows() is None
     begun = time.monotonic()
     if tells:

@@ -1,8 +1,8 @@
-"""What reads rows: the narrow interface between plans and whatever engine reads. A native one takes the place of these classes by
-giving groups and opening them.
+"""The interface between plans and the code that reads rows. Another engine can replace these classes: it returns groups and
+opens them.
 
-A source has *groups*, each read from its beginning to its end (a row group, a file, a part of a table); a group has pieces of
-known rows, or its rows are found out by reading it once. `open(group, piece)` gives the pieces' blocks from one on.
+A source has *groups*, each of which is read from its beginning to its end (a row group, a file, a part of a table). A group has
+pieces with known rows, or its rows are found by reading it once. `open(group, piece)` yields the blocks from a piece on.
 """
 
 from __future__ import annotations
@@ -18,43 +18,44 @@ import numpy as np
 from rtrain.data import _block
 from rtrain.data._block import Block
 
-PIECE_BYTES = 4 << 20  # at most so many bytes of rows are read at once
+PIECE_BYTES = 4 << 20  # bytes of rows that are read at once, at most
 PIECE_ROWS = 1 << 16
 
 
 @dataclass
 class Group:
-    pieces: list[int] | None  # rows of each piece; None: not known before it was read
+    pieces: list[int] | None  # rows of each piece; None: not known before it is read
     nbytes: int | None = None
 
 
 class Source:
     name = ""
     in_memory = False
-    apart = False  # each group is one piece, and several threads may open groups at the same time
+    apart = False  # Each group is one piece, and several threads may open groups at the same time.
     sized = False  # the rows of all pieces are known without reading rows
 
     def groups(self) -> Sequence[Group]:
         raise NotImplementedError
 
     def group(self, place: Any) -> Group:
-        """Returns a group by its number, or a part of a group by what `part_of` returned."""
+        """Returns a group. place: its number, or a place that `part_of` returned."""
         group: Group = self.groups()[place]
         return group
 
     def part_of(self, place: int, part: int, parts: int) -> Any:
-        """Returns the place of one of `parts` parts of a group, which is opened like a group; None if the group is read as a whole."""
+        """Returns the place of one of `parts` parts of a group, which can be opened like a group. None if the group can only be
+        read as a whole."""
         return None
 
     def open(self, place: Any, piece: int) -> Iterator[Block]:
         raise NotImplementedError
 
     def far_bytes(self, place: int) -> int:
-        """Returns how many bytes are fetched from a remote file system to read the group; 0: none."""
+        """Returns how many bytes of the group are fetched from a remote file system; 0: none."""
         return 0
 
     def begin(self, place: int) -> Callable[[int], Iterator[Block]]:
-        """Begins to fetch the group if it is remote. Returns what opens it, as `open` does."""
+        """Begins to fetch the group if it is remote. Returns a function that opens it, as `open` does."""
         return functools.partial(self.open, place)
 
     def names(self) -> list[str] | None:
@@ -64,16 +65,16 @@ class Source:
         return None
 
     def where(self, place: int) -> str:
-        """The group in the words of a message."""
+        """Returns a description of the group for messages."""
         return f"part {place}"
 
     def take(self, places: np.ndarray[Any, Any]) -> Block:
-        """Rows by their numbers; of sources in memory."""
+        """Returns rows by their numbers. Only sources in memory implement it."""
         raise NotImplementedError
 
 
 class _InPieces(Source):
-    """Each piece is a group: any of them is reached at once."""
+    """A source in which each piece is a group, so that any piece is read without the others."""
 
     sized = True
 
@@ -100,7 +101,7 @@ class _InPieces(Source):
 
 
 class InMemory(_InPieces):
-    """A block that travels with the plan."""
+    """A block that is part of the plan."""
 
     in_memory = True
 
@@ -119,7 +120,7 @@ class InMemory(_InPieces):
 
 
 def _read_only(column: Any) -> Any:
-    """What a loop is given of it is a copy."""
+    """Returns a read-only column. Loops receive copies of it."""
     if isinstance(column, np.ndarray):
         column = column.view()
         column.flags.writeable = False
@@ -127,7 +128,7 @@ def _read_only(column: Any) -> Any:
 
 
 class Counting(_InPieces):
-    """The numbers from 0 on, each in an array of `shape` for `range_tensor`."""
+    """The numbers from 0 on. For `range_tensor`, each fills an array of `shape`."""
 
     in_memory = True
 
@@ -150,7 +151,7 @@ class Counting(_InPieces):
 
 
 class Indexed(_InPieces):
-    """What has a length and items, fetched when they are read: a torch Dataset, a Hugging Face one."""
+    """A source with a length and items, such as a torch Dataset or a Hugging Face one. Items are fetched when they are read."""
 
     def __init__(self, name: str, rows: int, fetch: Callable[[int, int], Block], each: int = 256) -> None:
         super().__init__(name, rows, each)
@@ -161,7 +162,7 @@ class Indexed(_InPieces):
 
 
 class Streamed(Source):
-    """An iterable without a length. Each iteration of the plan iterates it anew."""
+    """An iterable without a length. Each iteration of the plan iterates it again."""
 
     def __init__(self, name: str, items: Any, each: int = 256) -> None:
         self.name = name
@@ -186,7 +187,7 @@ class Streamed(Source):
 
 
 class Recent:
-    """The pieces that a process read last, up to so many bytes."""
+    """The pieces that a process read last, up to a number of bytes."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most, self._held = most_bytes, 0
@@ -204,7 +205,7 @@ class Recent:
 
 
 def piece_rows(rows: int, nbytes: float, most_rows: int = PIECE_ROWS, most_bytes: int = PIECE_BYTES) -> int:
-    """How many of `rows` rows that take `nbytes` in all make a piece."""
+    """Returns the rows of a piece, if `rows` rows take `nbytes` in total."""
     if rows <= 0:
         return 1
     return max(1, min(most_rows, math.floor(most_bytes / max(nbytes / rows, 1))))

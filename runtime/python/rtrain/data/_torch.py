@@ -1,4 +1,4 @@
-"""Batches as tensors. Imported where tensors are asked for: it imports torch."""
+"""Batches as tensors. This module imports torch, so it is imported only for tensors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Dtypes = torch.dtype | Mapping[str, torch.dtype] | None
 
 
 def device_of(device: str | torch.device | None) -> torch.device | None:
-    """ "auto" is this worker's device in a run, the CPU elsewhere. None: tensors stay where they are made."""
+    """Returns the device of "auto": this worker's device in a run, the CPU elsewhere. None: tensors stay where they are made."""
     if device is None:
         return None
     if device != "auto":
@@ -29,7 +29,7 @@ def device_of(device: str | torch.device | None) -> torch.device | None:
 
 
 def tensors(batch: Mapping[str, np.ndarray[Any, Any]], dtypes: Dtypes) -> dict[str, torch.Tensor]:
-    """TypeError that names a column which is no tensor."""
+    """Returns the columns as tensors. TypeError names a column that cannot become a tensor."""
     if isinstance(dtypes, Mapping):
         unknown = sorted(set(dtypes) - set(batch))
         if unknown:
@@ -62,7 +62,7 @@ def tensor(name: str, column: np.ndarray[Any, Any], dtype: torch.dtype | None) -
 
 
 class Batches(IterableDataset[Any]):
-    """A share for a DataLoader (with batch_size=None). The loader's processes read parts of it that do not overlap."""
+    """A share for a DataLoader (with batch_size=None). The loader's processes read separate parts of it."""
 
     rtrain_share = True
 
@@ -70,13 +70,14 @@ class Batches(IterableDataset[Any]):
         self.share, self.made = share, begin
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles what only cloudpickle can carry, for loader processes that are not forked."""
+        """Pickles with cloudpickle, for loader processes that are not forked."""
         import cloudpickle
 
         return _unpickled, (cloudpickle.dumps((self.share, self.made)),)
 
     def set_epoch(self, epoch: int) -> None:
-        """What the next iteration shuffles by; needed with loader processes, which start with the same one each time."""
+        """Sets the epoch of the next iteration, by which it shuffles. Loader processes need it, because each of them starts
+        with the same epoch."""
         self.share.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
@@ -104,7 +105,7 @@ def features_and_label(
     unsqueeze_label: bool,
     unsqueeze_features: bool,
 ) -> tuple[Any, Any]:
-    """The shape of `to_torch`: (features, label), the features of a list concatenated in one tensor."""
+    """Returns the result of `to_torch`: (features, label). A list of features is concatenated into one tensor."""
     if label is not None and label not in batch:
         raise KeyError(f"to_torch: there is no column {label!r}; there are: {', '.join(batch)}")
     target = None if label is None else batch[label]

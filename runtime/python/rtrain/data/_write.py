@@ -1,4 +1,4 @@
-"""What is written into the files of a dataset: Parquet, CSV or JSON lines. `_parts` says what they are called."""
+"""Writes the files of a dataset: Parquet, CSV or JSON lines. `_parts` names them."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def json_lines(blocks: Iterator[Block], parts: Parts, rows: int | None) -> None:
 
 
 def rows_per_file(caller: str, rows: int | None, options: dict[str, Any]) -> int | None:
-    """Returns what num_rows_per_file says, or min_rows_per_file and max_rows_per_file, which are taken out of the options: every
-    file but the last has as many."""
+    """Returns the rows of every file but the last, from num_rows_per_file, or from min_rows_per_file and max_rows_per_file,
+    which are removed from the options."""
     least, most = options.pop("min_rows_per_file", None), options.pop("max_rows_per_file", None)
     if rows is not None and (least is not None or most is not None):
         raise ValueError(f"{caller}: num_rows_per_file is given with min_rows_per_file or max_rows_per_file; give one")
@@ -93,7 +93,7 @@ def _as_json(value: Any) -> Any:
 
 
 def _write_parts(values: Iterator[Any], parts: Parts, rows: int | None, write: Callable[[Any, Iterator[Any]], None]) -> None:
-    """A file for each `rows` rows, else for each 256 MiB. They appear together when the last one is whole."""
+    """Writes a file for each `rows` rows, or for each 256 MiB. All files are published when the last one is complete."""
     if not parts.begin():
         return
     try:
@@ -110,13 +110,13 @@ def _write_parts(values: Iterator[Any], parts: Parts, rows: int | None, write: C
 
 
 class _Feed(Iterator[Any]):
-    """The parts of one file; what belongs into the next is left `over`."""
+    """The parts of one file. The part that begins the next file stays in `over`."""
 
     def __init__(self, first: Any, parts: Iterator[Any], count: int | None) -> None:
         self.over: Any = first
         self.parts, self.count = parts, count
         self.given = self.nbytes = 0
-        self.schema = getattr(first, "schema", None)  # the file's; a part with wider types begins the next file
+        self.schema = getattr(first, "schema", None)  # the file's schema; a part with wider types begins the next file
 
     def __next__(self) -> Any:
         full = self.given >= self.count if self.count is not None else self.nbytes >= _BYTES_PER_FILE
