@@ -105,10 +105,10 @@ class Dataset(Operations):
         each of them. Other columns are left out. Lists without values take no room.
 
         columns: one or several columns of lists of numbers. In a row of this Dataset all of them have one length.
-        split_documents: fills every row; a list that does not fit goes on in the next row, as a document of that row. Else lists
-        stay whole: up to 1,024 neighbours are packed together, each where it leaves least room. A list longer than a row is split
-        all the same.
-        drop_last: leaves out the tokens at the end of each stream that fill no row. Else padding fills it.
+        split_documents: fills every row; a list that does not fit continues in the next row, as a document of that row. With
+        False, lists stay whole: up to 1,024 neighbours are packed together, each into the row with the least room that fits it.
+        A list longer than a row is split in both cases.
+        drop_last: leaves out the tokens at the end of each stream that fill no row. With False, padding fills the row.
         padding: the value behind the last token of a row, for all columns or by column.
 
         ValueError for another length, columns or padding; KeyError for a column that is not there. When rows are read: TypeError
@@ -161,7 +161,7 @@ class Dataset(Operations):
     def split(self, n: int, *, equal: bool = False, locality_hints: object = None) -> list[Dataset]:
         """Returns `n` Datasets of neighbouring rows.
 
-        equal: all have as many rows; at most n - 1 rows are left out. Else the first ones have one row more.
+        equal: all have as many rows; at most n - 1 rows are left out. With False, the first ones have one row more.
         locality_hints: changes nothing.
         """
         check_named("split", locality_hints=locality_hints)
@@ -258,10 +258,10 @@ class Dataset(Operations):
         streams: int | None = None,
         usual_streams: int | None = None,
     ) -> DataIterator:
-        """Returns the share of rank `rank` of `count` ranks, with the run's `seed` for what is random without one.
+        """Returns the share of rank `rank` of `count` ranks, with the run's `seed` for random choices without their own seed.
 
-        equal: every rank gets equally many rows, and rows that do not divide evenly are dropped. Else no row is dropped.
-        streams: how many streams an epoch is cut into. usual_streams: how many if neither `streams` nor a state says it.
+        equal: every rank gets equally many rows, and rows that do not divide evenly are dropped. With False, no row is dropped.
+        streams: how many streams an epoch is cut into. usual_streams: how many if neither `streams` nor a state sets it.
         """
         return DataIterator(Share(self._node, rank, count, equal=equal, seed=seed, streams=streams, usual_streams=usual_streams))
 

@@ -28,10 +28,10 @@ from rtrain.data import _paths
 
 
 class SaveMode(str, enum.Enum):
-    """What a write does in a folder that has files of other writes.
+    """The effect of a write on a folder that has files of other writes.
 
-    APPEND adds its own files, and says so. OVERWRITE removes the others of the same kind (.parquet, .csv, .json) once its
-    own are there. IGNORE writes nothing. ERROR raises FileExistsError.
+    APPEND adds its own files, and prints a notice. OVERWRITE removes the other files of the same kind (.parquet, .csv, .json)
+    after it has written its own. IGNORE writes nothing. ERROR raises FileExistsError.
     """
 
     APPEND = "append"

@@ -39,8 +39,7 @@ class Order:
     that is declared to keep the number of rows must keep it. whole_windows: windows of a shuffle are not cut by bytes, as in
     states of earlier versions. streams, equal: how the epoch's positions are cut (`_streams.Streams`); a shuffle keeps rows in
     their stream. lanes: row counts that only reading finds are not counted; each stream has pieces instead (`_lanes.Dealing`).
-    stream: the only stream whose pieces are made, if the pieces of an epoch are not known in advance.
-    """
+    stream: the only stream whose pieces are made, if the pieces of an epoch are not known in advance."""
 
     seed: int = 0
     epoch: int = 0
@@ -65,8 +64,7 @@ class Order:
 @dataclass(frozen=True)
 class Piece:
     key: Any  # identifies the piece within the node's run
-    # Excluded from repr, because the random numbers of a piece follow from its repr, before and after it is counted.
-    rows: int = field(repr=False)
+    rows: int = field(repr=False)  # not in repr, which determines the piece's random numbers whether or not it is counted
     group: Any = field(default=None, repr=False)  # The pieces of one group are read fastest in their order.
     start: int = field(default=0, repr=False)  # the number of the first row in the whole piece, if the piece is a part
 

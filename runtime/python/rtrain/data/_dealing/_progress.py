@@ -12,7 +12,7 @@ from rtrain.data._dealing._lanes import Dealing, Lane
 from rtrain.data._dealing._streams import Streams
 from rtrain.data._position import Stage
 
-LANES_VERSION = 3  # of states of epochs in which only reading finds how many rows a stream has
+LANES_VERSION = 3  # version of states of epochs in which only reading finds how many rows a stream has
 VERSION = 2
 OLD_VERSION = 1  # Its states are lists of stages. An epoch that is resumed from such a state ends by the rule of that version.
 

@@ -25,7 +25,7 @@ class Limits:
 
     asked: int | None = None
     processes: int | None = None
-    num_cpus: float = 1.0  # of each process
+    num_cpus: float = 1.0  # CPUs of each process
     memory: int = 0  # bytes of each process
 
 
