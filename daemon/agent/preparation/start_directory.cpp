@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using storage::Descriptor;
-constexpr std::size_t piece_bytes = std::size_t{64} << 10;
+constexpr std::size_t copied_bytes = std::size_t{64} << 10;
 constexpr long second_ns = 1'000'000'000;
 constexpr int deepest = 200;  // bound on nested directories, since each holds three descriptors open
 constexpr int plainly = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
@@ -37,7 +37,7 @@ Error failure(const std::string& doing, const fs::path& path, int error) {
 
 // Copies at most `bytes`, since a process may still write to the source. Returns errno; 0 after success.
 int copy_through_memory(int from, int to, off_t bytes) {
-    std::vector<char> piece(piece_bytes);
+    std::vector<char> piece(copied_bytes);
     while (bytes > 0) {
         const ssize_t got = ::read(from, piece.data(), std::min(piece.size(), static_cast<std::size_t>(bytes)));
         if (got == 0) return 0;
