@@ -8,7 +8,7 @@ import statistics
 import time
 
 from bench_first_step import SCRIPT, moment
-from local_cluster import ROOT, LocalCluster
+from local_cluster import ROOT, EarlierCluster, LocalCluster
 
 REPORTS = ROOT / "tests" / "bench" / "jobs" / "report.py"
 PYTHON = ROOT / ".venv" / "bin" / "python"
@@ -25,7 +25,8 @@ def beside(work):
     try:
         for name, tree in trees.items():
             program = tree / "build" / "release" / "rtrain"
-            clusters[name] = LocalCluster(work / f"beside-{name}", nodes=1, resources="CPU=2", program=program)
+            kind = LocalCluster if name == "now" else EarlierCluster  # plain starts in both
+            clusters[name] = kind(work / f"beside-{name}", nodes=1, resources="CPU=2", program=program)
         for number in range(ROUNDS):
             for name in list(trees)[:: 1 if number % 2 else -1]:
                 _, output = followed(clusters[name], trees[name], work, f"report-{name}-{number}", REPORTS, "20000")

@@ -18,8 +18,7 @@ WORKERS, NODE_TIMEOUT = 2, 10
 
 
 class WarmNetwork(NamespacedCluster):
-    def command(self, name, *arguments):
-        return [*super().command(name, *arguments), *(["--warm"] if name != "head" else [])]
+    warm_flags = ("--warm",)
 
     def templates(self):
         logs = [self.folder / f"{name}.log" for name in self.daemons if name != "head"]

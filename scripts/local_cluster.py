@@ -67,8 +67,11 @@ def alive(pid):
 
 class LocalCluster:
     """`nodes` agents named node-1, node-2, ... with `resources` each, joined to one head; data below `folder`. `pass_env`:
-    variables of this process that jobs get besides PATH, HOME and the like. `program`: the `rtrain` to use.
+    variables of this process that jobs get besides PATH, HOME and the like. `program`: the `rtrain` to use. Each worker
+    starts plainly: `warm_flags` are the flags of the agents about warm starts.
     """
+
+    warm_flags = ("--no-warm",)
 
     def __init__(self, folder, nodes=2, resources="CPU=1", pass_env="", program=RTRAIN):
         self.program = program
@@ -111,7 +114,7 @@ class LocalCluster:
         token = self.json("token", "create", "--role", "node")["token"]
         self.join_arguments[name] = [
             "node", "join", self.head_address(), "--token", token, "--name", name, "--data", self.folder / name,
-            "--peer-port", 0, "--resources", resources, "--allow-root-workers", *self.pass_env,
+            "--peer-port", 0, "--resources", resources, "--allow-root-workers", *self.warm_flags, *self.pass_env,
         ]  # fmt: skip
         self.start(name, *self.join_arguments[name])
 
@@ -192,8 +195,13 @@ class LocalCluster:
 class WarmCluster(LocalCluster):
     """Its nodes fork workers from a template that has imported PyTorch: those of an environment, from its second start on."""
 
-    def command(self, name, *arguments):
-        return [*super().command(name, *arguments), *(["--warm"] if name != "head" else [])]
+    warm_flags = ("--warm",)
+
+
+class EarlierCluster(LocalCluster):
+    """Its agents get no flag about warm starts, which the program of an earlier release refuses."""
+
+    warm_flags = ()
 
 
 def shims_below(folder):

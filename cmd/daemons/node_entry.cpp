@@ -43,7 +43,8 @@ Result<AgentOptions> agent_options(const NodeOptions& options) {
     agent.pass_env = options.pass_env;
     agent.allow_setuid = options.allow_setuid;
     agent.warm = options.warm;
-    if (options.warm_memory > 0) agent.warm_memory = options.warm_memory;
+    agent.warm_memory = options.warm_memory;
+    agent.agents_here = options.agents_here;
     agent.end_workers = options.until_pid != 0;
     agent.drain_on_sigterm_ms = options.drain_on_sigterm_ms;
     agent.scratch = options.scratch;
@@ -100,6 +101,32 @@ Status take_memory_flags(const Arguments& arguments, NodeOptions& options) {
                      .next = "for example --memory-limits watch"};
     options.memory_limits = entry->second;
     return Done{};
+}
+
+std::vector<Flag> warm_flags() {
+    return {{.name = "warm",
+             .shown = "HOW",
+             .help = "fork Python workers from processes that have imported torch: auto (the default), on or off",
+             .choices = "auto|on|off"},
+            {.name = "no-warm", .help = "start each worker with its own imports, as --warm=off"},
+            {.name = "warm-memory",
+             .takes = Value::text,
+             .shown = "SIZE",
+             .help = "of these processes together (default: a tenth of the node's memory, at most 8GiB)"}};
+}
+
+Status take_warm_flags(const Arguments& arguments, NodeOptions& options) {
+    const std::map<std::string, WarmMode> modes{
+        {"auto", WarmMode::automatic}, {"on", WarmMode::on}, {"off", WarmMode::off}};
+    options.warm = modes.at(arguments.text("warm", arguments.has("warm") ? "on" : "auto"));
+    if (arguments.has("no-warm")) {
+        if (arguments.has("warm") && options.warm != WarmMode::off)
+            return Error{.code = ErrorCode::usage,
+                         .message = "--no-warm turns warm starts off, and --warm turns them on",
+                         .next = "leave out one of the two"};
+        options.warm = WarmMode::off;
+    }
+    return take_amount(arguments, "warm-memory", "4GiB", options.warm_memory);
 }
 
 Result<std::vector<std::string>> parse_pass_env(const std::vector<std::string>& lists) {

@@ -28,11 +28,13 @@ struct NodeOptions {
     std::int64_t reserve_memory = 0;  // bytes of its memory that the node does not offer
     MemoryLimits memory_limits = MemoryLimits::automatic;
     std::map<std::string, std::string> labels;
-    bool allow_root_workers = false, allow_setuid = false, warm = false;
+    bool allow_root_workers = false, allow_setuid = false;
     std::string storage_rules;             // a file; empty: none
     std::int64_t drain_on_sigterm_ms = 0;  // 0: SIGTERM hands the workers over
     int until_pid = 0;                     // the agent ends with that process, and its workers with it; 0: it stays
-    std::int64_t warm_memory = 0;          // bytes; 0: as many as an agent has without it
+    WarmMode warm = WarmMode::automatic;
+    std::int64_t warm_memory = 0;  // bytes; 0: as many as an agent has without it
+    std::int64_t agents_here = 1;  // that `rtrain up` starts on this machine
 };
 inline const char* node_pid_file = "/agent.pid";
 
@@ -40,6 +42,8 @@ inline const char* node_pid_file = "/agent.pid";
 Status take_amount(const Arguments& arguments, const std::string& flag, const std::string& example,
                    std::int64_t& bytes);
 std::vector<Flag> memory_flags();  // --reserve-memory, --memory-limits
+std::vector<Flag> warm_flags();    // --warm, --no-warm, --warm-memory
+Status take_warm_flags(const Arguments& arguments, NodeOptions& options);
 Status take_memory_flags(const Arguments& arguments, NodeOptions& options);
 // "NAME,PREFIX*", given once or more.
 Result<std::vector<std::string>> parse_pass_env(const std::vector<std::string>& lists);

@@ -16,7 +16,10 @@ std::string flag_lines(const std::vector<Flag>& flags) {
     std::string text;
     for (const Flag& flag : flags) {
         const std::string letter = flag.letter == 0 ? "    " : std::string("-") + flag.letter + ", ";
-        const std::string value = flag.takes == Value::none ? "" : " " + std::string(flag.shown);
+        const std::string shown = flag.shown;
+        const std::string value = flag.takes != Value::none ? " " + shown
+                                  : *flag.choices != 0      ? "[=" + shown + "]"
+                                                            : "";
         const std::string often = flag.repeated ? " (may be repeated)" : "";
         text += "  " + letter + padded("--" + std::string(flag.name) + value, 30) + flag.help + often + "\n";
     }

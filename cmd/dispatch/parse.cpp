@@ -163,7 +163,7 @@ class Reader {
     Status keep(const Flag& flag, const std::string& value) {
         const std::string name = std::string("--") + flag.name;
         std::vector<std::string>& values = parsed_.arguments.flags[flag.name];
-        if (flag.takes == Value::none) return Done{};
+        if (flag.takes == Value::none && value.empty()) return Done{};
         if (flag.takes == Value::number) {
             std::int64_t number = 0;
             const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
@@ -172,7 +172,7 @@ class Reader {
         }
         if (flag.takes == Value::duration && !parse_duration(value))
             return usage(name + ": " + in_quotes(value) + " is not a duration such as 30s, 5m, 2h or 7d", next());
-        if (flag.takes == Value::choice) {
+        if (*flag.choices != 0) {
             const std::vector<std::string> choices = split(flag.choices, '|');
             bool known = false;
             for (const std::string& choice : choices) known = known || choice == value;

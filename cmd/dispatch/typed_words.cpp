@@ -59,13 +59,16 @@ Options unread(std::vector<std::string>& words) {
     return all;
 }
 
-// Reads "--name=", which the library refuses, and a name that is empty or begins with a dash, which it mistakes for an
-// argument or a letter.
-Options odd_flag(std::vector<std::string>& words) {
+// Reads "--name=" and "--switch=CHOICE", which the library refuses, and a name that is empty or begins with a dash,
+// which it mistakes for an argument or a letter.
+Options odd_flag(std::vector<std::string>& words, const Command* command) {
     const std::string word = words.front();
+    if (!word.starts_with("--")) return {};
     const auto equals = word.find('=');
     const bool odd_name = word.size() > 2 && (word[2] == '=' || word[2] == '-');
-    if (!word.starts_with("--") || !(odd_name || equals + 1 == word.size())) return {};
+    const Flag* flag = odd_name || equals == word.npos ? nullptr : find_flag(command, word.substr(2, equals - 2));
+    const bool has_choice = flag != nullptr && flag->takes == Value::none && *flag->choices != 0;
+    if (!odd_name && !has_choice && equals + 1 != word.size()) return {};
     po::option option;
     option.string_key = odd_name ? word.substr(0, equals) : word.substr(2, equals - 2);
     if (equals != word.npos) option.value = {word.substr(equals + 1)};
@@ -83,7 +86,7 @@ Options read_first(std::vector<std::string>& words, const Command* command, Behi
         words.erase(words.begin());
         return {argument(word)};
     }
-    return odd_flag(words);
+    return odd_flag(words, command);
 }
 
 TypedWord typed_word(const po::option& option, const Command* command) {

@@ -24,7 +24,7 @@ struct Flag {
     const char* shown = "";     // the value's placeholder in help: "DIR"
     const char* help = "";
     char letter = 0;           // 0: no short form
-    const char* choices = "";  // for Value::choice: "table|wide|json"
+    const char* choices = "";  // for Value::choice, and for a switch that also stands as --NAME=CHOICE: "auto|on|off"
     bool repeated = false;     // may be given several times; all values count
 };
 

@@ -111,7 +111,8 @@ Result<json> start_node(Invocation& call, Api& api, const std::string& base, con
     if (!passed) return passed.error();
     options.pass_env = std::move(*passed);
     options.allow_setuid = call.arguments.has("allow-setuid");
-    options.warm = call.arguments.has("warm");
+    if (Status fine = take_warm_flags(call.arguments, options); !fine) return fine.error();
+    options.agents_here = call.arguments.number("nodes", 1);
     if (Status fine = take_memory_flags(call.arguments, options); !fine) return fine.error();
     options.until_pid = until_pid(call.arguments);
     if (Status status = make_directory(options.data); !status) return status.error();
@@ -211,8 +212,8 @@ void name_kept_daemons(Invocation& call, const RunningDaemons& running) {
     if (running.empty()) return;
     std::vector<std::string> names, flags;
     for (const auto& [name, daemon] : running) names.push_back(name);
-    for (const char* flag : {"resources", "fake-gpus", "pass-env", "allow-setuid", "warm", "reserve-memory",
-                             "memory-limits", "name", "storage-root", "until-pid"})
+    for (const char* flag : {"resources", "fake-gpus", "pass-env", "allow-setuid", "warm", "no-warm", "warm-memory",
+                             "reserve-memory", "memory-limits", "name", "storage-root", "until-pid"})
         if (call.arguments.has(flag)) flags.push_back(std::string("--") + flag);
     const std::string unchanged =
         flags.empty() ? "" : " and keep the flags they were started with; this changes none: " + joined(flags);
@@ -351,7 +352,7 @@ Result<int> down(Invocation& call) {
 
 std::vector<Command> local_cluster_commands() {
     const char* group = "Cluster";
-    const std::vector<Flag> memory = memory_flags();
+    const std::vector<Flag> memory = memory_flags(), warm = warm_flags();
     const Flag data{.name = "data",
                     .takes = Value::file,
                     .shown = "DIR",
@@ -380,7 +381,9 @@ std::vector<Command> local_cluster_commands() {
                .help = "of this environment, what jobs get besides PATH, HOME, language and proxies",
                .repeated = true},
               {.name = "allow-setuid", .help = "programs of jobs may gain rights: sudo, ping, fusermount"},
-              {.name = "warm", .help = "fork Python workers from processes that have imported torch (experimental)"},
+              warm[0],
+              warm[1],
+              warm[2],
               memory[0],
               memory[1],
               {.name = "until-pid",

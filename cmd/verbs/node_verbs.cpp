@@ -214,13 +214,11 @@ Result<NodeOptions> node_options(const Arguments& arguments) {
     options.fake_gpus = arguments.text("fake-gpus");
     options.accelerator_type = arguments.text("accelerator-type");
     if (arguments.has("scratch")) options.scratch = absolute(arguments.text("scratch"));
-    options.warm = arguments.has("warm");
+    if (Status fine = take_warm_flags(arguments, options); !fine) return fine.error();
     const struct {
         const char *flag, *example;
         std::int64_t& bytes;
-    } amounts[] = {{"scratch-quota", "100GiB", options.scratch_quota},
-                   {"disk-reserve", "2GiB", options.disk_reserve},
-                   {"warm-memory", "4GiB", options.warm_memory}};
+    } amounts[] = {{"scratch-quota", "100GiB", options.scratch_quota}, {"disk-reserve", "2GiB", options.disk_reserve}};
     for (const auto& amount : amounts)
         if (Status fine = take_amount(arguments, amount.flag, amount.example, amount.bytes); !fine) return fine.error();
     options.allow_root_workers = arguments.has("allow-root-workers");
@@ -303,14 +301,10 @@ std::vector<Flag> node_join_flags() {
          .takes = Value::text,
          .shown = "SIZE",
          .help = "of the disk of --data, which stays free: new runs start elsewhere below it (default 512MiB)"},
-        {.name = "warm", .help = "fork Python workers from processes that have imported torch (experimental)"},
-        {.name = "warm-memory",
-         .takes = Value::text,
-         .shown = "SIZE",
-         .help = "of these processes together (default 2GiB)"},
         node_data_flag(),
         {.name = "detach", .help = "return once it has joined; its log is <data>/agent.log"}};
-    for (Flag& flag : memory_flags()) flags.push_back(std::move(flag));
+    for (const std::vector<Flag>& more : {warm_flags(), memory_flags()})
+        flags.insert(flags.end(), more.begin(), more.end());
     return flags;
 }
 

@@ -32,7 +32,7 @@ class GpuCluster(LocalCluster):
 
     def __init__(self, folder, nodes=1, visible=None, warm=False):
         self.visible = visible or {}
-        self.warm = warm
+        self.warm_flags = ("--warm",) if warm else ("--no-warm",)
         self.facts = pathlib.Path(folder).with_name(f"{pathlib.Path(folder).name}-facts")
         self.facts.mkdir(parents=True)
         os.environ["PYTHONPATH"] = import_path()
@@ -46,9 +46,6 @@ class GpuCluster(LocalCluster):
             super().start(name, *arguments)
         finally:
             self.env = before
-
-    def command(self, name, *arguments):
-        return [*super().command(name, *arguments), *(["--warm"] if self.warm and name != "head" else [])]
 
     def be_driver(self):
         """Makes this cluster the one that `rtrain` means in this process. By variables: a context file would need PyYAML."""

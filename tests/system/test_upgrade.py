@@ -7,14 +7,14 @@ import pathlib
 
 import pytest
 from jobs_on_disk import write_job
-from local_cluster import RTRAIN, LocalCluster, alive, wait_for
+from local_cluster import RTRAIN, EarlierCluster, alive, wait_for
 
 EARLIER = os.environ.get("RTRAIN_EARLIER", "")
 
 
 @pytest.mark.skipif(not EARLIER, reason="RTRAIN_EARLIER names no program of an earlier release")
 def test_head_then_agents_are_upgraded_while_a_worker_trains(tmp_path):
-    cluster = LocalCluster(tmp_path / "c", nodes=2, resources="CPU=2", program=pathlib.Path(EARLIER))
+    cluster = EarlierCluster(tmp_path / "c", nodes=2, resources="CPU=2", program=pathlib.Path(EARLIER))
 
     def restart(name, program):
         cluster.daemons[name].terminate()

@@ -35,5 +35,11 @@ inline constexpr std::size_t tasks_of_attempt = 16'384;
 // Templates of warm workers of one user, with their standbys: three quarters of those that a node has, so that other
 // users' first ones find a place.
 inline constexpr std::size_t templates_of_user = 6;
+// Bytes of one template, until its size is measured.
+inline constexpr std::int64_t template_memory = std::int64_t{512} << 20;
+// Bytes of all templates of a node, without --warm-memory. With --warm: 2 GiB. By default: a tenth of the node's
+// memory, at most 8 GiB, and no template is made that would leave less than another tenth available.
+inline constexpr std::int64_t templates_memory = std::int64_t{2} << 30;
+inline constexpr std::int64_t templates_part = 10, templates_memory_most = std::int64_t{8} << 30;
 
 }  // namespace rtrain::agent::limits

@@ -18,6 +18,13 @@ enum class MemoryLimits {
     cgroup  // the kernel enforces one limit for all ranks of an attempt on the node
 };
 
+// Whether Python workers are forked from templates.
+enum class WarmMode {
+    off,
+    on,
+    automatic  // on where a share of the node's memory is enough for a template
+};
+
 struct AgentOptions {
     std::string data_dir;
     std::string head_host;  // empty: the head of the last join
@@ -43,8 +50,9 @@ struct AgentOptions {
     std::int64_t disk_reserve = agent::limits::disk_reserve;  // bytes of the data directory's disk that stay free
     std::int64_t reserve_memory = 0;                          // bytes of the node's memory that it does not offer
     MemoryLimits memory_limits = MemoryLimits::automatic;
-    bool warm = false;                                 // Python workers are forked from templates, if one fits
-    std::int64_t warm_memory = std::int64_t{2} << 30;  // bytes of all templates together
+    WarmMode warm = WarmMode::off;
+    std::int64_t warm_memory = 0;  // bytes of all templates together; 0: as many as the mode gives
+    std::int64_t agents_here = 1;  // agents of one `rtrain up`, which share the machine's memory
     // The options below replace values of the node's inventory.
     Resources resources{};
     std::string fake_gpus{};  // "8xA100"

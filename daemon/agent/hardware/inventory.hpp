@@ -76,6 +76,7 @@ InventoryOptions wishes(const AgentOptions& options);  // includes this process'
 Hardware find_hardware();
 Result<Inventory> assemble(const Hardware& hardware, const InventoryOptions& options);
 Result<Inventory> discover(const InventoryOptions& options);
+std::int64_t available_memory();    // bytes, by the kernel's estimate; 0 if it cannot be read
 std::vector<GpuStats> gpu_stats();  // the present values; empty without NVML; not thread-safe
 
 // Returns "A100" for "NVIDIA A100-SXM4-80GB". README-inventory.md has the rule.

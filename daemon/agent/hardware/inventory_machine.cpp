@@ -158,6 +158,10 @@ InventoryOptions wishes(const AgentOptions& options) {
 
 Result<Inventory> discover(const InventoryOptions& options) { return assemble(find_hardware(), options); }
 
+std::int64_t available_memory() {
+    return 1'024 * std::strtoll(field_of("/proc/meminfo", "MemAvailable").c_str(), nullptr, 10);
+}
+
 std::vector<GpuStats> gpu_stats() {
     Nvml* gpus = nvml(nullptr);
     return gpus ? gpus->stats() : std::vector<GpuStats>();

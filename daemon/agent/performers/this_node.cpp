@@ -62,6 +62,18 @@ Result<Inventory> own_inventory(const AgentOptions& options) {
     return inventory;
 }
 
+// Stores the decision in the node's facts too, which `rtrain describe NODE` prints.
+void store_warm_decision(ThisNode& node) {
+    const Amount memory = amount_of(node.inventory.total, memory_key);
+    node.warm = decide_warm_starts(node.options, memory.ticks / Amount::per_unit);
+    if (!node.warm.why_off.empty()) log_info("warm starts are off: " + node.warm.why_off);
+    std::string& fact = node.inventory.facts["warm_starts"];
+    if (node.warm.on)
+        fact = "on: templates may take " + std::to_string(node.warm.memory_max >> 20) + " MiB";
+    else
+        fact = "off" + (node.warm.why_off.empty() ? "" : ": " + node.warm.why_off);
+}
+
 std::string scratch_of(const AgentOptions& options, const Identity& identity) {
     return options.scratch.empty() ? options.data_dir + "/scratch"
                                    : options.scratch + "/rtrain-" + identity.cluster_id + "-" + identity.node;
@@ -105,6 +117,7 @@ Result<ThisNode> find_this_node(const AgentOptions& options, Identity identity) 
     auto inventory = own_inventory(options);
     if (!inventory) return inventory.error();
     node.inventory = std::move(*inventory);
+    store_warm_decision(node);
     if (Status status = make_directory(node.files.attempts(), 0711); !status) return status.error();
     if (Status status = make_scratch_directory(node.files.scratch_dir); !status) return status.error();
     auto path = socket_path(options.data_dir);
@@ -133,8 +146,9 @@ AgentState first_state(const ThisNode& node) {
                        .next_news = 1,
                        .facts = node.inventory.facts};
     state.scratch_quota = node.options.scratch_quota;
-    state.templates.policy.on = node.options.warm;
-    state.templates.policy.memory_max = node.options.warm_memory;
+    state.templates.policy.on = node.warm.on;
+    state.templates.policy.memory_max = node.warm.memory_max;
+    state.templates.policy.memory_guess = limits::template_memory;
     state.templates.policy.user_templates_max = limits::templates_of_user;
     return state;
 }

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "daemon/agent/base/options.hpp"
+#include "daemon/agent/base/warm_memory.hpp"
 #include "daemon/agent/disk/node_files.hpp"
 #include "daemon/agent/disk/short_names.hpp"
 #include "daemon/agent/hardware/cgroup.hpp"
@@ -28,6 +29,7 @@ struct ThisNode {
     ShortNames short_names{};                   // short names of TMPDIRs
     std::shared_ptr<storage::Store> on_head{};  // the store of cluster://
     Inventory inventory{};
+    WarmDecision warm{};
     std::optional<Cgroups> cgroups{};
     MemoryLimits memory_limits = MemoryLimits::off;  // set by Agent::open; never automatic
 

@@ -283,8 +283,8 @@ struct NotCarriedOut {
 std::vector<NotCarriedOut> not_carried_out(const spec::Job& job) {
     return {
         {!job.preload.empty(),
-         "python.preload is carried out on nodes that joined with --warm, where a template fits (describe: starts); "
-         "elsewhere a worker imports its modules itself"},
+         "python.preload is carried out on nodes with warm starts (joined without --no-warm), where a template fits "
+         "(describe: starts); elsewhere a worker imports its modules itself"},
         {!job.trainer_resources.empty(),
          "scaling.trainer_resources is not carried out: it is for a program beside the workers, and a driver is a "
          "run of its own"}};

@@ -316,7 +316,7 @@ def test_what_a_spec_asks_for_and_this_version_does_not_do_is_said_beside_the_ru
         "submit", job(tmp_path, "asks", "true", python={"preload": ["math"]}, scaling={"trainer_resources": {"CPU": 1}})
     )
     warnings = "\n".join(cluster.json("describe", "asks")["warnings"])
-    assert "python.preload is carried out on nodes that joined with --warm" in warnings
+    assert "python.preload is carried out on nodes with warm starts" in warnings
     assert "scaling.trainer_resources is not carried out" in warnings
     cluster.rtrain("submit", job(tmp_path, "asks-nothing", "true"))
     assert not [w for w in cluster.json("describe", "asks-nothing")["warnings"] if "not carried out" in w]

@@ -128,6 +128,14 @@ TEST_CASE("letters of switches stand together, the last one may take a value") {
     CHECK(has(bad({"runs", "-az"}).message, "unknown flag \"-z\""));
 }
 
+TEST_CASE("a switch with choices stands alone or with one of them") {
+    CHECK(good({"up", "--warm"}).arguments.text("warm", "no value") == "no value");
+    CHECK(good({"up", "--warm"}).arguments.has("warm"));
+    CHECK(good({"up", "--warm=auto"}).arguments.text("warm") == "auto");
+    CHECK(good({"node", "join", "--warm", "h:1"}).arguments.positional == std::vector<std::string>{"h:1"});
+    CHECK(has(bad({"up", "--warm=of"}).message, "--warm: \"of\" is none of auto|on|off"));
+}
+
 TEST_CASE("after -- everything is an argument") {
     CHECK(good({"describe", "--", "--odd"}).arguments.positional == std::vector<std::string>{"--odd"});
     CHECK(std::string(good({"--", "head", "status"}).command->words) == "head status");
@@ -170,8 +178,9 @@ TEST_CASE("the table is whole: every row has help, a handler, and names that no 
         for (const Flag& flag : command.flags) {
             INFO(flag.name);
             CHECK(*flag.help != 0);
-            CHECK((flag.takes == Value::none) == (*flag.shown == 0));
-            CHECK((flag.takes == Value::choice) == (*flag.choices != 0));
+            const bool is_switch = flag.takes == Value::none, has_choices = *flag.choices != 0;
+            CHECK((*flag.shown != 0) == (!is_switch || has_choices));
+            CHECK((is_switch || (flag.takes == Value::choice) == has_choices));
         }
         CHECK(has(help_all(), command.words));
     }

@@ -15,6 +15,8 @@ namespace rtrain::agent {
 namespace {
 
 constexpr std::size_t specs_max = 256;
+constexpr std::size_t reported_max = 1'024;
+const std::string a_plain_start = "a plain start: ";
 
 std::string list_of(const std::vector<std::uint32_t>& ranks) {
     std::string list;
@@ -33,7 +35,7 @@ bool may_be_ahead(const TemplateSpec& spec, const NodeFacts& facts, bool allow_s
 }  // namespace
 
 WarmStarts::WarmStarts(const Uses& uses) : uses_(uses), keepers_(uses.loop, uses.node.options.program, events()) {
-    if (uses.node.options.warm) make_ahead();
+    if (uses.node.warm.on) make_ahead();
 }
 
 KeeperEvents WarmStarts::events() {
@@ -50,10 +52,8 @@ KeeperEvents WarmStarts::events() {
                 [this](const std::string& key, const TemplateEnd& end) {
                     const bool was_ready = ready_.erase(key) > 0;
                     const std::string why = end.unfit.empty() ? end.failed : end.unfit;
-                    if (!why.empty())
-                        warn((was_ready ? "a template of warm workers has failed: " : "no template of warm workers: ") +
-                             why);
-                    if (!why.empty() && !was_ready && !is_standby(key)) unfit_[key] = why;
+                    if (was_ready && !why.empty()) warn("a template of warm workers has failed: " + why);
+                    if (!was_ready && !why.empty()) log_unfit(key, why);
                     if (was_ready) keep_ready();
                     uses_.inputs.enqueue(TemplateEnded{key, end.unfit, end.failed});
                 }};
@@ -96,12 +96,23 @@ void WarmStarts::choose(AttemptKey key, std::uint32_t rank, const std::string& h
     chosen_.erase(entry);
     std::string text;
     for (const auto& [words, ranks] : chosen.ranks) text += (text.empty() ? "" : "; ") + list_of(ranks) + ": " + words;
-    if (!text.empty()) uses_.inputs.enqueue(StartsChosen{key, uses_.node.name() + ": " + text});
+    if (text.empty()) return;
+    std::string& last = reported_[key.run];
+    const bool is_repeated = last == text && text.find(a_plain_start) != text.npos;
+    last = text;
+    if (reported_.size() > reported_max) reported_.erase(reported_.begin());
+    if (!is_repeated) uses_.inputs.enqueue(StartsChosen{key, uses_.node.name() + ": " + text});
+}
+
+void WarmStarts::log_unfit(const std::string& key, const std::string& why) {
+    std::string& last = unfit_[key];
+    if (last != why) warn("no template of warm workers: " + why);
+    last = why;
 }
 
 void WarmStarts::start_plainly(const WorkerStart& worker, const std::string& why) {
     uses_.launcher.start(worker);
-    choose(worker.attempt, worker.rank, "a plain start: " + why);
+    choose(worker.attempt, worker.rank, a_plain_start + why);
 }
 
 void WarmStarts::start(const WorkerStart& worker, const TemplateChoice& choice) {
@@ -143,6 +154,8 @@ void WarmStarts::start_template(const StartTemplate& out) {
     const std::string folder = uses_.node.files.data_dir + "/warm";
     const std::string log = folder + "/" + out.key.substr(0, 16) + (is_standby(out.key) ? "-standby" : "") + ".log";
     Status begun = make_directory(folder, 0700);
+    const std::string no_memory = why_no_memory(uses_.node.warm, available_memory());
+    if (begun && !no_memory.empty()) begun = Error{ErrorCode::conflict, no_memory, ""};
     if (begun && of_environment != specs_.end()) {
         TemplateSpec spec = of_environment->second;
         spec.key = out.key;
@@ -150,7 +163,7 @@ void WarmStarts::start_template(const StartTemplate& out) {
         if (begun) return;
     }
     const std::string why = begun ? "its environment is forgotten" : begun.error().message;
-    warn("no template of warm workers: " + why);
+    log_unfit(out.key, why);
     uses_.inputs.enqueue(TemplateEnded{out.key, why});
 }
 

@@ -47,12 +47,14 @@ class WarmStarts {
     std::string why_no_template(const TemplateSpec& spec) const;
     void tell_wait(const WorkerStart& worker, const std::string& why);
     void forget_specs();
+    void log_unfit(const std::string& key, const std::string& why);  // logs the same reason once
 
     Uses uses_;
     std::map<std::string, TemplateSpec> specs_;  // of the environments in use, by key
     std::map<std::string, std::string> unfit_;   // why no template could be made, by key
     std::set<std::string> ready_;                // templates, by key
     std::map<AttemptKey, Chosen> chosen_;
+    std::map<std::uint64_t, std::string> reported_;  // how the last attempt of a run was started, by the run's number
     Keepers keepers_;
 };
 

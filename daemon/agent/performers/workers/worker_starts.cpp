@@ -118,7 +118,7 @@ void WorkerStarts::start(const StartWorkers& out) {
     if (ready) uses_.logs.follow(out.launch.attempt, ranks_of(out.launch), log_bounds(*attempt->context));
     LiveAttempt with_secrets = *attempt;
     with_secrets.launch = out.launch;
-    if (uses_.node.options.warm) warm_.expect(key, out.launch.workers.size());
+    if (uses_.node.warm.on) warm_.expect(key, out.launch.workers.size());
     for (const protocol::LaunchWorker& worker : out.launch.workers) {
         if (ready) ready = start_one(with_secrets, worker);
         if (!ready) warm_.not_started(key, worker.rank);
@@ -182,7 +182,7 @@ Status WorkerStarts::start_one(const LiveAttempt& attempt, const protocol::Launc
         processor_list(processors_for(context.job.cpu_affinity, worker, attempt.launch.workers.size(), node.inventory));
     if (node.cgroups)
         if (const auto group = node.cgroups->make(key)) start.cgroup = *group;
-    if (!node.options.warm) {
+    if (!node.warm.on) {
         launcher_.start(start);
         return Done{};
     }
