@@ -15,10 +15,14 @@ Decision decide(Cluster& cluster, Time now, const Event& event) {
     core::Change change(cluster, std::max(now, before));
     std::visit([&](const auto& what) { core::on(change, what); }, event);
     if (change.refused()) return change.finish();
+    if (change.renew_budgets()) change.look_for_room();
     // A backoff or a reservation ends, or a gang begins to starve, between the last stored time and now. Any event may
     // be the first to observe that.
     if (cluster.index.retries_within(before, change.now())) change.look_for_room();
-    if (change.room_looked_for()) core::place_waiting(change);
+    if (change.room_looked_for()) {
+        core::enforce_budgets(change);
+        core::place_waiting(change);
+    }
     return change.finish();
 }
 
@@ -26,7 +30,10 @@ Decision decide(Cluster& cluster, Time now, const Event& event) {
 std::optional<Time> next_wake(const Cluster& cluster) {
     if (!cluster.arrays.empty()) return cluster.meta.now;  // TimePassed makes the next runs
     ClusterIndex scratch;
-    return in_step(cluster, scratch).next_wake(cluster.meta.now);
+    const auto wake = in_step(cluster, scratch).next_wake(cluster.meta.now);
+    const auto budget =
+        cluster.spent.known ? cluster.spent.changes : core::spent_budgets(cluster, cluster.meta.now).changes;
+    return wake && budget ? std::min(wake, budget) : wake ? wake : budget;
 }
 
 namespace {
@@ -50,6 +57,8 @@ void put(Cluster& cluster, const AttemptWorker& part) {
 }
 void put(Cluster& cluster, const Queues& queues) { cluster.queues = queues; }
 void put(Cluster& cluster, const QueueUse& use) { cluster.use[use.queue] = use; }
+void put(Cluster& cluster, const BudgetUse& use) { cluster.budgets[{use.queue, use.user}] = use; }
+void put(Cluster& cluster, const EraseBudgetUse& erase) { cluster.budgets.erase({erase.queue, erase.user}); }
 void put(Cluster& cluster, const Checkpoint& c) { cluster.checkpoints[{.run = c.run, .directory = c.directory}] = c; }
 void put(Cluster& cluster, const PendingArray& array) { cluster.arrays[array.model.id] = array; }
 void put(Cluster& cluster, const EraseArray& erase) { cluster.arrays.erase(erase.first); }
@@ -70,6 +79,7 @@ void put(Cluster& cluster, const EraseRun& erase) {
 void apply(Cluster& cluster, const Record& record) {
     std::visit([&](const auto& what) { put(cluster, what); }, record);
     cluster.index.fall_behind();
+    cluster.spent.known = false;
 }
 
 }  // namespace rtrain

@@ -26,6 +26,7 @@ Cluster copy_of_what_counts(const Cluster& all, const RunSubmitted& event) {
     copy.nodes = all.nodes;
     copy.queues = all.queues;
     copy.use = all.use;
+    copy.budgets = all.budgets;
     for (const auto& [id, run] : all.runs) {
         if (terminal(run.state) && !named.contains(id)) continue;
         copy_run(all, copy, run);

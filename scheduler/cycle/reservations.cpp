@@ -179,7 +179,8 @@ bool Cycle::has_no_quota_later(const Candidate& candidate, const Run& run) const
     return quotas_.refuses(candidate.line->queue, index_.shape(candidate.shape).total, who).has_value();
 }
 
-// Runs that end before the reserved time may use the quota that is withheld until then. The reservation stays.
+// Runs that end before the reserved time may use the quota that is withheld until then. The reservation stays, unless
+// the run's budget is used up: nobody knows then when the run could use the seats.
 void Cycle::keep_reservation(const Candidate& candidate, const Run& run) {
     const bool listed = std::any_of(reservations_.begin(), reservations_.end(),
                                     [&](const ActiveReservation& own) { return own.run == candidate.run; });

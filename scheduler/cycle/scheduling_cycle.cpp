@@ -22,7 +22,7 @@ namespace {
 
 bool is_quota_reason(const Reason& reason) {
     return reason.is<reasons::QuotaFull>() || reason.is<reasons::QuotaReclaimed>() ||
-           reason.is<reasons::QueueUserLimit>();
+           reason.is<reasons::QueueUserLimit>() || reason.is<reasons::BudgetUsed>();
 }
 
 Sums demand_of_first(const Run& run, std::size_t workers) {
@@ -52,7 +52,8 @@ std::optional<Cycle::Next> Cycle::refused_by_quota(const Candidate& candidate, c
         quotas_.refuses(candidate.line->queue, index_.shape(candidate.shape).total, borrower(run, change_.now()));
     if (!over) return std::nullopt;
     if (run.state == RunState::queued) give_reason(run.id, reason_of(*over));
-    if (over->of_user) return Next::skip;  // the line holds only runs of this user
+    if (over->of_user) return Next::skip;    // the line holds only runs of this user
+    if (over->of_budget) return Next::skip;  // the budget is that of all runs of the line
     if (run.retry_at > change_.now()) return Next::skip;
     const bool may = over->lent() || rules_of(change_.seen().queues, candidate.line->queue).preempt;
     if (may && preempt_within_quota(candidate, run)) return Next::on;
@@ -153,7 +154,9 @@ void Cycle::grow() {
 Cycle::Next Cycle::consider(const Candidate& candidate) {
     const Run& run = change_.seen().runs.at(candidate.run);
     if (const auto next = refused_by_quota(candidate, run)) {
-        keep_reservation(candidate, run);
+        const Sums& demand = index_.shape(candidate.shape).total;
+        if (!quotas_.beyond_budget(run.spec.queue, demand, borrower(run, change_.now())))
+            keep_reservation(candidate, run);
         return *next;
     }
     if (run.retry_at > change_.now()) {

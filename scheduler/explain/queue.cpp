@@ -5,6 +5,7 @@
 #include "scheduler/index/cluster.hpp"
 #include "scheduler/model/derived.hpp"
 #include "scheduler/model/limits.hpp"
+#include "scheduler/model/queue_use.hpp"
 #include "scheduler/queue/order.hpp"
 #include "scheduler/queue/shares.hpp"
 
@@ -30,6 +31,32 @@ std::string quota_text(const Cluster& cluster, const std::string& queue, const Q
         if (in_use > quota) text += " (" + to_text(in_use - quota) + " borrowed from \"" + rules.parent + "\")";
     }
     return text.empty() ? "" : "quota: queue \"" + queue + "\" holds " + text;
+}
+
+// Returns "ana has used 99.5 of 100 GPU hours of queue "lab" within 30 days"; empty without such a budget.
+std::string budget_text(const Cluster& cluster, Time now, const std::string& queue, const std::string& user) {
+    const auto state = budget_of(cluster, queue, user, now);
+    if (!state) return "";
+    return (user.empty() ? "queue \"" + queue + "\" has" : user + " has") + " used " +
+           to_text(gpu_hours_of(state->used)) + " of " + to_text(gpu_hours_of(state->limit)) + " GPU hours" +
+           (user.empty() ? "" : " of queue \"" + queue + "\"") + " within " +
+           span_text(rules_of(cluster.queues, queue).budget_window);
+}
+
+// Returns "; the next are free in 3h12" for a budget that is used up.
+std::string frees_text(const Cluster& cluster, const Run& run, Time now, const OverQuota& over) {
+    const auto state = budget_of(cluster, over.queue, over.of_user ? run.user : "", now);
+    if (!state || state->limit == 0) return "";
+    if (state->frees) return "; the next are free in " + ago(*state->frees - now);
+    return "; none are free again while " + to_text(state->held) + " GPU stay in use";
+}
+
+// Adds the budgets of the run's queue and of the queues above it.
+void add_budgets(const Cluster& cluster, const Run& run, Time now, std::vector<Rule>& rules) {
+    for (const std::string* at = &run.spec.queue; !at->empty(); at = &rules_of(cluster.queues, *at).parent)
+        for (const std::string& user : {std::string(), run.user})
+            if (const std::string text = budget_text(cluster, now, *at, user); !text.empty())
+                rules.push_back({RuleKind::quota, "budget: " + text});
 }
 
 // Returns the quotas as a scheduling cycle has them when it reaches this run: lenders reclaim, and earlier runs have
@@ -159,11 +186,13 @@ std::vector<Rule> queue_rules(const Cluster& cluster, const Run& run, Time now, 
     std::vector<Rule> rules;
     const auto over = quotas.refuses(run.spec.queue, demand_of(run), borrower(run, now));
     if (over)
-        rules.push_back(
-            {RuleKind::refused, "quota: " + to_text(reason_of(*over)) +
-                                    (over->of_user ? "; " + run.user + " holds " + to_text(over->in_use) : "")});
+        rules.push_back({RuleKind::refused, "quota: " + to_text(reason_of(*over)) +
+                                                (over->of_budget ? frees_text(all, run, now, *over)
+                                                 : over->of_user ? "; " + run.user + " holds " + to_text(over->in_use)
+                                                                 : "")});
     else
         rules.push_back({RuleKind::quota, quota_text(all, run.spec.queue, quotas)});
+    add_budgets(all, run, now, rules);
     rules.push_back({RuleKind::order, before_text(all, run, order)});
     rules.push_back({RuleKind::reservation, reservation_text(all, run, now)});
     if (const auto last = all.attempts.find({.run = run.id, .number = run.attempts});

@@ -175,9 +175,11 @@ void Change::count_given_back() {
 void Change::settle() {
     if (stale_.nodes.empty() && stale_.runs.empty() && stale_.attempts.empty() && !queues_) return;
     count_given_back();
+    const bool holdings = !stale_.attempts.empty() || queues_;
     cluster_.index.update(cluster_, stale_);
     stale_ = {};
     if (!cluster_.queues.rules.empty()) charge();
+    if (holdings && (!cluster_.budgets.empty() || has_budgets(cluster_.queues))) charge_budgets();
 }
 
 // Charges each queue for what it held until now, before the record of its use changes.
@@ -193,6 +195,48 @@ void Change::charge() {
     }
 }
 
+// Charges each budget whose GPUs have changed. Removes records without use when a new one is made.
+void Change::charge_budgets() {
+    const std::map<QueueUser, Amount> held = held_in_budgets(cluster_);
+    const auto window_of = [&](const QueueUser& who) -> std::optional<Duration> {
+        const auto rules = cluster_.queues.rules.find(who.first);
+        if (rules == cluster_.queues.rules.end() || !rules->second.has_budgets()) return std::nullopt;
+        return rules->second.budget_window;
+    };
+    bool changed = queues_;
+    for (const auto& [who, use] : std::map(cluster_.budgets)) {
+        const auto entry = held.find(who);
+        const Amount now = entry == held.end() ? Amount{} : entry->second;
+        const auto window = window_of(who);
+        const bool unused = !window || (now.ticks == 0 && charged(use, now, now_, *window).used.empty());
+        if (unused) {
+            cluster_.budgets.erase(who);
+            touched_budgets_.erase(who);
+            erased_budgets_.insert(who);
+        } else if (now != use.held) {
+            cluster_.budgets.at(who) = charged(use, now, now_, *window);
+            touched_budgets_.insert(who);
+        }
+        changed = changed || unused || now != use.held;
+    }
+    for (const auto& [who, now] : held) {
+        if (cluster_.budgets.contains(who)) continue;
+        cluster_.budgets.emplace(who, BudgetUse{.queue = who.first, .user = who.second, .at = now_, .held = now});
+        erased_budgets_.erase(who);
+        touched_budgets_.insert(who);
+        changed = true;
+    }
+    if (changed) cluster_.spent = spent_budgets(cluster_, now_);
+}
+
+bool Change::renew_budgets() {
+    SpentBudgets& spent = cluster_.spent;
+    if (spent.known && (!spent.changes || *spent.changes > now_)) return false;
+    const bool may_have_changed = spent.known || !cluster_.budgets.empty();  // also while the head was away
+    spent = spent_budgets(cluster_, now_);
+    return may_have_changed;
+}
+
 void Change::write_note() {
     for (const Note& note : notes_) {
         const bool hides = note.words_of && note.words_of != out_.about_run;
@@ -202,11 +246,11 @@ void Change::write_note() {
 
 // Saves the time with every change, and only then: an event that changes nothing leaves no trace.
 void Change::save_values() {
-    const std::size_t values = erased_nodes_.size() + erased_runs_.size() + erased_attempts_.size() +
-                               erased_checkpoints_.size() + touched_nodes_.size() + touched_runs_.size() +
-                               touched_attempts_.size() + touched_waits_.size() + touched_workers_.size() +
-                               touched_checkpoints_.size() + touched_use_.size() + touched_arrays_.size() +
-                               erased_arrays_.size() + (queues_ ? 1 : 0);
+    const std::size_t values =
+        erased_nodes_.size() + erased_runs_.size() + erased_attempts_.size() + erased_checkpoints_.size() +
+        touched_nodes_.size() + touched_runs_.size() + touched_attempts_.size() + touched_waits_.size() +
+        touched_workers_.size() + touched_checkpoints_.size() + touched_use_.size() + touched_arrays_.size() +
+        erased_arrays_.size() + touched_budgets_.size() + erased_budgets_.size() + (queues_ ? 1 : 0);
     if (values == 0 && !meta_) return;
     cluster_.meta.now = now_;
     out_.save.reserve(values + 1);
@@ -216,6 +260,7 @@ void Change::save_values() {
     for (const AttemptId id : erased_attempts_) out_.save.emplace_back(EraseAttempt{id});
     for (const CheckpointKey& key : erased_checkpoints_) out_.save.emplace_back(EraseCheckpoint{key});
     for (const RunId first : erased_arrays_) out_.save.emplace_back(EraseArray{first});
+    for (const auto& [queue, user] : erased_budgets_) out_.save.emplace_back(EraseBudgetUse{queue, user});
     for (const NodeId& id : touched_nodes_) out_.save.emplace_back(cluster_.nodes.at(id));
     for (const RunId id : touched_runs_) out_.save.emplace_back(cluster_.runs.at(id));
     save_attempts();
@@ -223,6 +268,7 @@ void Change::save_values() {
     for (const RunId first : touched_arrays_) out_.save.emplace_back(cluster_.arrays.at(first));
     if (queues_) out_.save.emplace_back(cluster_.queues);
     for (const std::string& queue : touched_use_) out_.save.emplace_back(cluster_.use.at(queue));
+    for (const QueueUser& who : touched_budgets_) out_.save.emplace_back(cluster_.budgets.at(who));
 }
 
 // Saves whole attempts, and parts of attempts that are not saved whole.

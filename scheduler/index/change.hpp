@@ -42,6 +42,8 @@ class Change {
     void erase(const CheckpointKey& key);
     void renumber(AttemptId from, std::uint32_t number);  // The claim on storage has taken a higher number.
     void configure(const Queues& queues);
+    // Updates which budgets are used up. Returns true if that may have changed by time.
+    bool renew_budgets();
     void settle();  // Updates the cluster index and the queues' use to the present records.
 
     void act(Effect effect) { out_.act.push_back(std::move(effect)); }
@@ -79,6 +81,7 @@ class Change {
     void write_note();
     void save_attempts();
     void charge();
+    void charge_budgets();
     void count_given_back();
 
     Cluster& cluster_;
@@ -90,6 +93,7 @@ class Change {
     Sums given_back_;
     std::set<NodeId> given_back_on_;
     std::set<std::string> touched_use_;
+    std::set<QueueUser> touched_budgets_, erased_budgets_;
     std::set<NodeId> touched_nodes_, erased_nodes_;
     std::set<RunId> touched_runs_, erased_runs_, touched_arrays_, erased_arrays_;
     std::set<AttemptId> touched_attempts_, erased_attempts_;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "scheduler/index/budgets.hpp"
 #include "scheduler/index/cluster_index.hpp"
 #include "scheduler/model/records.hpp"
 
@@ -20,8 +21,10 @@ struct Cluster {
     std::map<CheckpointKey, Checkpoint> checkpoints;
     std::map<RunId, PendingArray> arrays;  // key: the first run
     Queues queues;
-    std::map<std::string, QueueUse> use;  // key: the name of a configured queue
-    ClusterIndex index;                   // derived from the records
+    std::map<std::string, QueueUse> use;     // key: the name of a configured queue
+    std::map<QueueUser, BudgetUse> budgets;  // key: a queue with a budget, and a user
+    ClusterIndex index;                      // derived from the records
+    SpentBudgets spent;                      // derived from the records and the time
     bool operator==(const Cluster&) const = default;
 };
 

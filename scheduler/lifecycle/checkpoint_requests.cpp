@@ -23,7 +23,8 @@ void send_request(Change& change, const Attempt& attempt, const NodeId& node) {
 }
 
 bool is_preemption(const CheckpointRequest& request) {
-    return request.preemptor.value != 0 || request.reason == RequestReason::preemption;
+    return request.preemptor.value != 0 ||
+           (request.reason == RequestReason::preemption && !request.why.is<reasons::BudgetUsed>());
 }
 
 // Returns the request as it was before other runs needed the attempt's resources.
@@ -146,6 +147,35 @@ void withdraw_requests(Change& change) {
         CheckpointRequest& request = *change.edit(id).request;
         request.preemptor = *preemptor;
         if (request.reason != RequestReason::stop) request.why = preempted_by(change.seen().runs.at(*preemptor));
+    }
+}
+
+// Preempts runs whose budget is used up, where their queue has `budget_preempts`. Withdraws the request if the budget
+// has room again.
+void enforce_budgets(Change& change) {
+    const auto& rules = change.seen().queues.rules;
+    if (std::none_of(rules.begin(), rules.end(), [](const auto& entry) { return entry.second.budget_preempts; }))
+        return;
+    change.settle();
+    const Quotas quotas(change.seen());
+    for (const AttemptId id : std::set<AttemptId>(change.seen().index.live_attempts())) {
+        const Attempt& attempt = change.seen().attempts.at(id);
+        if (attempt.state == AttemptState::stopping) continue;
+        const Run& run = change.seen().runs.at(id.run);
+        const auto over = quotas.beyond_budget(run.spec.queue, allocated_to(change.seen(), attempt),
+                                               {.record = &run, .user = &run.user});
+        const bool requested = request_pending(attempt) && attempt.request->why.is<reasons::BudgetUsed>();
+        if (requested && !over) withdraw_request(change, id);
+        if (!over || (request_pending(attempt) && attempt.request->reason >= RequestReason::preemption)) continue;
+        CheckpointRequest request{.reason = RequestReason::preemption, .why = reason_of(*over)};
+        request.deadline = change.now() + change.seen().queues.preemption_grace;
+        if (attempt.state == AttemptState::running) {
+            request_checkpoint(change, id, std::move(request));
+            continue;
+        }
+        request.asked = change.now();  // Its workers have not begun, so nothing is lost.
+        change.edit(id).request = std::move(request);
+        end_for_request(change, id);
     }
 }
 

@@ -35,6 +35,7 @@ void end_for_request(Change& change, AttemptId id);  // ends the attempt as its 
 // Handles a commit of the attempt that fulfils the request of the time `answers` (0: none; nullopt: any).
 void fulfil_request(Change& change, AttemptId id, std::optional<Time> answers);
 void enforce_requests(Change& change);                    // acts on passed deadlines
+void enforce_budgets(Change& change);                     // preempts runs whose budget is used up
 void withdraw_requests(Change& change);                   // withdraws the requests for a preemptor that no longer waits
 void place_anew(Change& change, const Attempt& attempt);  // places a run again whose attempt has ended for its request
 

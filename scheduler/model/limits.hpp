@@ -61,7 +61,9 @@ inline constexpr std::uint32_t zero_bundles_most = 256;
 inline constexpr std::size_t brief_nodes = 256, brief_bundles = 256, brief_unlike = 32, brief_reasons = 3;
 inline constexpr std::size_t changes_shown = 2;
 inline constexpr std::size_t nodes_tried = 16, labels_tried = 16;
-inline constexpr std::size_t bundles_changed = 16;  // for gangs with unlike bundles
+inline constexpr std::size_t bundles_changed = 16;     // for gangs with unlike bundles
+inline constexpr std::int64_t budget_slices = 30;      // a budget's use is known for each thirtieth of its window
+inline constexpr std::size_t budget_slices_most = 64;  // more only after changes of the window; the oldest are joined
 inline constexpr std::size_t names_shown = 8;
 
 // ---- autoscaling: what is looked at of a long queue; machines for these come first anyway --------------------------

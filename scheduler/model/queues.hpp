@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "scheduler/model/ids.hpp"
 #include "scheduler/model/resources.hpp"
@@ -23,7 +24,14 @@ struct QueueRules {
     // The most that one user may hold at once in the queue and the queues below it: runs with a live attempt, and GPUs.
     std::optional<std::int64_t> user_runs{};
     std::optional<Amount> user_gpus{};
-    bool limits_users() const { return user_runs || user_gpus; }
+    // Budgets of GPU hours within `budget_window`: of the queue with the queues below it, and of each user there.
+    std::optional<Amount> gpu_hours{}, user_gpu_hours{};
+    std::map<std::string, Amount> user_gpu_hours_of{};  // by user, instead of `user_gpu_hours`
+    Duration budget_window{30LL * 86'400'000};          // moves with time: "within the last 30 days"
+    bool budget_preempts = false;                       // true: running runs are preempted once their budget is used up
+    bool has_user_budgets() const { return user_gpu_hours || !user_gpu_hours_of.empty(); }
+    bool has_budgets() const { return gpu_hours || has_user_budgets(); }
+    bool limits_users() const { return user_runs || user_gpus || has_user_budgets(); }
     bool operator==(const QueueRules&) const = default;
 };
 
@@ -49,6 +57,25 @@ struct QueueUse {
     Time at;
     Resources held, level;
     bool operator==(const QueueUse&) const = default;
+};
+
+struct GpuTime {  // GPU time that was used within a span
+    Time from, until;
+    std::int64_t gpu_ms = 0;  // milliseconds times GPUs
+    bool operator==(const GpuTime&) const = default;
+};
+// The GPU time of one user in a queue with a budget and in the queues below it. The user has held `held` since `at`.
+// `used` is sorted, has the time before `at`, and at most `limits::budget_slices_most` elements.
+struct BudgetUse {
+    std::string queue, user;
+    Time at;
+    Amount held;
+    std::vector<GpuTime> used;
+    bool operator==(const BudgetUse&) const = default;
+};
+struct EraseBudgetUse {
+    std::string queue, user;
+    bool operator==(const EraseBudgetUse&) const = default;
 };
 
 }  // namespace rtrain

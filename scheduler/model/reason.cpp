@@ -32,6 +32,7 @@ template Reason::Reason(reasons::NeverFits);
 template Reason::Reason(reasons::QuotaFull);
 template Reason::Reason(reasons::QuotaReclaimed);
 template Reason::Reason(reasons::QueueUserLimit);
+template Reason::Reason(reasons::BudgetUsed);
 template Reason::Reason(reasons::AfterRuns);
 template Reason::Reason(reasons::ArrayLimit);
 template Reason::Reason(reasons::PredecessorEnded);

@@ -14,14 +14,16 @@ namespace rtrain {
 
 class Reason {
   public:
-    using Value = std::variant<
-        reasons::None, reasons::Text, reasons::NoRoom, reasons::NeverFits, reasons::QuotaFull, reasons::QuotaReclaimed,
-        reasons::AfterRuns, reasons::ArrayLimit, reasons::PredecessorEnded, reasons::StoppedBy, reasons::QueueTime,
-        reasons::WallTime, reasons::FailuresSpent, reasons::FailFast, reasons::StartsFailed, reasons::RankFailed,
-        reasons::RanksSucceeded, reasons::NotPrepared, reasons::EndUnseen, reasons::NodeLost, reasons::NodeLeft,
-        reasons::NodeSmaller, reasons::StopMetric, reasons::GivenUp, reasons::NodeForgot, reasons::RequestedBy,
-        reasons::PreemptedBy, reasons::NodeDrains, reasons::ResizeRequested, reasons::RoomToGrow, reasons::DrainedBy,
-        reasons::Silent, reasons::Quarantined, reasons::UserLimit, reasons::QueueUserLimit, reasons::NodesLost>;
+    using Value =
+        std::variant<reasons::None, reasons::Text, reasons::NoRoom, reasons::NeverFits, reasons::QuotaFull,
+                     reasons::QuotaReclaimed, reasons::AfterRuns, reasons::ArrayLimit, reasons::PredecessorEnded,
+                     reasons::StoppedBy, reasons::QueueTime, reasons::WallTime, reasons::FailuresSpent,
+                     reasons::FailFast, reasons::StartsFailed, reasons::RankFailed, reasons::RanksSucceeded,
+                     reasons::NotPrepared, reasons::EndUnseen, reasons::NodeLost, reasons::NodeLeft,
+                     reasons::NodeSmaller, reasons::StopMetric, reasons::GivenUp, reasons::NodeForgot,
+                     reasons::RequestedBy, reasons::PreemptedBy, reasons::NodeDrains, reasons::ResizeRequested,
+                     reasons::RoomToGrow, reasons::DrainedBy, reasons::Silent, reasons::Quarantined, reasons::UserLimit,
+                     reasons::QueueUserLimit, reasons::NodesLost, reasons::BudgetUsed>;
 
     Reason() = default;
     template <class T>
@@ -49,6 +51,7 @@ class Reason {
 const char* kind_of(const Reason& reason);  // "no_room"
 
 std::string to_text(const Reason& reason);   // one sentence; empty for no reason
+std::string span_text(Duration span);        // "30 days", "36 hours": in the largest unit that divides the span
 std::string to_text(const ExitCause& exit);  // "exit code 3: ValueError: ..."
 // Returns the reason shortened for a list: of each text of a job, an agent or a person only the first line, and the
 // place in the job's files that follows it.

@@ -189,6 +189,7 @@ struct AttemptWorker {  // the new state of a worker
     std::optional<ExitCause> exit; std::int64_t exit_wall_us = 0; bool operator==(const AttemptWorker&) const = default;
 };
 using Record = std::variant<Meta, Node, Run, Attempt, Checkpoint, EraseNode, EraseRun, EraseAttempt, EraseCheckpoint,
-                            Queues, QueueUse, AttemptNode, AttemptWorker, PendingArray, EraseArray>;
+                            Queues, QueueUse, AttemptNode, AttemptWorker, PendingArray, EraseArray, BudgetUse,
+                            EraseBudgetUse>;
 
 }  // namespace rtrain

@@ -12,6 +12,15 @@
 #include "scheduler/model/records.hpp"
 
 namespace rtrain {
+
+std::string span_text(Duration span) {
+    constexpr std::array<std::pair<std::int64_t, const char*>, 4> spans{
+        {{86'400'000, "day"}, {3'600'000, "hour"}, {60'000, "minute"}, {1'000, "second"}}};
+    for (const auto& [ms, name] : spans)
+        if (span.ms % ms == 0) return std::to_string(span.ms / ms) + " " + name + (span.ms / ms == 1 ? "" : "s");
+    return std::to_string(span.ms) + " ms";
+}
+
 namespace {
 
 // Says what a signal means that a program gets for an error of its own. Other signals are sent by somebody.
@@ -167,6 +176,13 @@ struct Sentence {
                    " live runs at once, and its user has them";
         return "queue \"" + why.queue + "\" allows one user " + to_text(why.limit) +
                " GPU at once, and its user holds too many for " + to_text(why.requested) + " more" + never;
+    }
+    std::string operator()(const reasons::BudgetUsed& why) const {
+        const std::string budget = to_text(why.gpu_hours) + " GPU hours within " + span_text(why.window);
+        if (why.gpu_hours.ticks == 0)
+            return "queue \"" + why.queue + "\" gives " + (why.of_user ? "its user" : "its runs") + " no GPU hours";
+        return why.of_user ? "queue \"" + why.queue + "\" gives its user " + budget + ", and the user has used them"
+                           : "queue \"" + why.queue + "\" has a budget of " + budget + ", and its runs have used them";
     }
     std::string operator()(const reasons::AfterRuns& why) const {
         std::string text;

@@ -324,7 +324,7 @@ std::optional<RunId> find_preemptor(Change& change, const Attempt& attempt, std:
             !would_help(cluster, quotas, preemptor.run, index.shape(shape).gang, attempt))
             return false;
         if (const auto over = quotas.refuses(preemptor.run.spec.queue, preemptor.demand, {.user = &preemptor.run.user});
-            over && over->of_user)
+            over && (over->of_user || over->of_budget))
             return false;
         if (looks == 0) return true;
         --looks;

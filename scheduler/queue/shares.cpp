@@ -59,6 +59,7 @@ void FairShare::count(const std::string& queue, const Sums& demand) {
 
 Quotas::Quotas(const Cluster& cluster) : cluster_(cluster), queues_(cluster.queues) {
     if (queues_.rules.empty()) return;
+    if (!cluster.spent.known) own_spent_ = spent_budgets(cluster, cluster.meta.now);
     for (const auto& [queue, in_use] : cluster.index.in_use()) count(queue, in_use);
     limits_users_ = std::any_of(queues_.rules.begin(), queues_.rules.end(),
                                 [](const auto& entry) { return entry.second.limits_users(); });
@@ -102,8 +103,38 @@ std::optional<OverQuota> Quotas::beyond_user_limit(const std::string& queue, con
     return std::nullopt;
 }
 
+// A run that has started goes on after a failure, a drain or a resize, unless the budget preempts.
+std::optional<OverQuota> Quotas::beyond_budget(const std::string& queue, const Sums& demand,
+                                               const Borrower& who) const {
+    if (!budgets_count_ || gpus_of(demand).ticks == 0) return std::nullopt;
+    const std::set<QueueUser>& used_up = (own_spent_ ? *own_spent_ : cluster_.spent).used_up;
+    const bool goes_on = who.record != nullptr && who.record->state != RunState::queued;
+    for (const std::string* at = &queue; !at->empty(); at = &rules_of(queues_, *at).parent) {
+        const QueueRules& rules = rules_of(queues_, *at);
+        if (!rules.has_budgets() || (goes_on && !rules.budget_preempts)) continue;
+        const auto users = who.user == nullptr ? std::nullopt : user_budget(rules, *who.user);
+        const bool user_is_out = users && (users->ticks == 0 || used_up.contains({*at, *who.user}));
+        if (!user_is_out && !(rules.gpu_hours && used_up.contains({*at, ""}))) continue;
+        return OverQuota{.queue = *at,
+                         .resource = std::string(gpu_key),
+                         .in_use = {},
+                         .requested = gpus_of(demand),
+                         .quota = user_is_out ? *users : *rules.gpu_hours,
+                         .of_user = user_is_out,
+                         .of_budget = true,
+                         .window = rules.budget_window};
+    }
+    return std::nullopt;
+}
+
+std::optional<OverQuota> Quotas::beyond_limits(const std::string& queue, const Sums& demand,
+                                               const Borrower& who) const {
+    auto over = beyond_budget(queue, demand, who);
+    return over ? over : beyond_user_limit(queue, demand, who);
+}
+
 bool Quotas::limit_keeps_out(const Line& line, const Sums& demand) const {
-    return !line.user.empty() && beyond_user_limit(line.queue, demand, {.user = &line.user}).has_value();
+    return !line.user.empty() && beyond_limits(line.queue, demand, {.user = &line.user}).has_value();
 }
 
 const Sums& Quotas::in_use(const std::string& queue) const {
@@ -321,7 +352,7 @@ bool Quotas::borrowed(const std::string& queue) const {
 // Checks each queue on the way up. If a queue is beyond its quota, its parent must lend the difference. A queue that
 // borrows gets nothing more while the lender reclaims its quota.
 std::optional<OverQuota> Quotas::refuses(const std::string& queue, const Sums& demand, const Borrower& who) const {
-    if (auto over = beyond_user_limit(queue, demand, who)) return over;
+    if (auto over = beyond_limits(queue, demand, who)) return over;
     bool beyond_below = false;
     std::string lender;
     for (const std::string* next = &queue; !next->empty(); next = &rules_of(queues_, *next).parent) {
@@ -374,7 +405,11 @@ void claim(Quotas& quotas, const Cluster& cluster, const Ever& ever) {
     const auto begin = [](const Run* run) { return run->reserved_from.ms == 0 ? unknown_end : run->reserved_from; };
     std::stable_sort(reserving.begin(), reserving.end(),
                      [&](const Run* a, const Run* b) { return begin(a) < begin(b); });
-    for (const Run* run : reserving) quotas.withhold(*run, index.shape(index.shape_of(run->id)).total);
+    for (const Run* run : reserving) {
+        const Sums& demand = index.shape(index.shape_of(run->id)).total;
+        const Borrower who{.record = run, .user = &run->user};
+        if (!quotas.beyond_budget(run->spec.queue, demand, who)) quotas.withhold(*run, demand);
+    }
 }
 
 }  // namespace
@@ -409,6 +444,9 @@ placing::QuotaRoom quota_room(const Quotas& now, const std::string& queue, const
 }
 
 Reason reason_of(const OverQuota& over) {
+    if (over.of_budget)
+        return reasons::BudgetUsed{
+            .queue = over.queue, .of_user = over.of_user, .gpu_hours = over.quota, .window = over.window};
     if (over.of_user)
         return reasons::QueueUserLimit{
             .queue = over.queue, .resource = over.resource, .requested = over.requested, .limit = over.quota};

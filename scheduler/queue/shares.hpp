@@ -43,9 +43,11 @@ struct OverQuota {
     Sum reserved{};  // for preemptors and for runs with reserved seats, beside `in_use`
     // A queue above that has lent its room to others, although the demand is within the quota below it. Empty: none.
     std::string lender{};
-    bool claimed = false;   // true: the parent has room to lend, but a lender waits for it
-    bool promised = false;  // true: the quota has room, which is withheld for runs with reserved seats
-    bool of_user = false;   // true: `quota` is the queue's limit for one user, and `resource` is "runs" or GPU
+    bool claimed = false;    // true: the parent has room to lend, but a lender waits for it
+    bool promised = false;   // true: the quota has room, which is withheld for runs with reserved seats
+    bool of_user = false;    // true: `quota` is the queue's limit for one user, and `resource` is "runs" or GPU
+    bool of_budget = false;  // true: a budget is used up, and `quota` is its GPU hours; of_user: the user's budget
+    Duration window{};
     bool lent() const { return !lender.empty(); }
 };
 // The run that asks for quota. Nothing is withheld from it for three kinds of reservations: its own, those that begin
@@ -78,7 +80,12 @@ class Quotas {
     void uncount_user(const Run& run, const Sums& demand) {
         add_to_user(run.spec.queue, run.user, -1, Sum{} - gpus_of(demand));
     }
-    void forget_users() { held_by_user_.clear(); }
+    void forget_users() {
+        held_by_user_.clear();
+        budgets_count_ = false;
+    }
+    // Returns the budget that is used up and keeps such a run out.
+    std::optional<OverQuota> beyond_budget(const std::string& queue, const Sums& demand, const Borrower& who) const;
     // Returns true if limits for one user keep such runs of the line out. Reads no quota.
     bool limit_keeps_out(const Line& line, const Sums& demand) const;
     // Reserves quota for a preemptor until it starts. No other run may use it.
@@ -107,6 +114,7 @@ class Quotas {
     static Sum gpus_of(const Sums& demand) { return amount_of(demand, gpu_key); }
     void add_to_user(const std::string& queue, const std::string& user, std::int64_t runs, Sum gpus);
     std::optional<OverQuota> beyond_user_limit(const std::string& queue, const Sums& demand, const Borrower& who) const;
+    std::optional<OverQuota> beyond_limits(const std::string& queue, const Sums& demand, const Borrower& who) const;
     Sum ending(const Withheld& withheld, const std::string& above, const std::string& name, bool borrows) const;
     Sum withheld(const std::string& above, const std::string& name, const Borrower& who, bool borrows) const;
     bool own_beside(const std::map<RunId, Withheld>& others, const std::string& queue, const Withheld& withheld) const;
@@ -122,6 +130,8 @@ class Quotas {
     // By queue: what is withheld from those within their own quota, and what is not lent to those beyond it.
     std::map<std::string, std::map<RunId, Withheld>> withheld_, not_lent_;
     std::vector<std::string> claimed_back_;
+    bool budgets_count_ = true;
+    std::optional<SpentBudgets> own_spent_;                                 // if the cluster's is out of date
     bool limits_users_ = false;                                             // true: some queue has a limit for one user
     std::map<std::pair<std::string, std::string>, UserHold> held_by_user_;  // key: queue and user; with queues below
 };

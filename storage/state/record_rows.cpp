@@ -57,6 +57,10 @@ struct PlaceOf {
     }
     Place operator()(const Queues&) const { return {.key = {"queues", ""}}; }
     Place operator()(const QueueUse& use) const { return {.key = {"queue_use", use.queue}}; }
+    Place operator()(const BudgetUse& use) const { return {.key = {"budget_use", use.queue + "/" + use.user}}; }
+    Place operator()(const EraseBudgetUse& erase) const {
+        return {.key = {"budget_use", erase.queue + "/" + erase.user}, .erased = true};
+    }
     Place operator()(const EraseNode& erase) const { return {.key = {"node", erase.id.value}, .erased = true}; }
     Place operator()(const EraseRun& erase) const {  // Erases also every row that belongs to the run.
         return {.key = {}, .run = run_value(erase.id), .erased = true};

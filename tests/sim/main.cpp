@@ -1,6 +1,7 @@
 // The simulator's command line.
 //   sim --seeds 0..2000        runs them; exit 1 and the seed's number on the first violation
 //   sim --seed N [--trace]     one seed, with everything that happens
+//   ... --budgets              queues have budgets of GPU time
 //   sim --expect-violation --seeds 0..500    for planted bugs: exit 0 once a violation is found
 #include <cstdlib>
 #include <cstring>
@@ -17,8 +18,8 @@ struct Outcome {
     std::optional<std::string> violation;
 };
 
-Outcome run_seed(std::uint64_t seed, bool print) {
-    World world(seed, print);
+Outcome run_seed(std::uint64_t seed, bool print, Budgets budgets) {
+    World world(seed, print, budgets);
     Outcome outcome;
     try {
         world.run();
@@ -31,14 +32,14 @@ Outcome run_seed(std::uint64_t seed, bool print) {
 }
 
 int usage() {
-    std::fprintf(stderr, "usage: sim --seeds A..B [--expect-violation] | --seed N [--trace]\n");
+    std::fprintf(stderr, "usage: sim --seeds A..B [--expect-violation] [--budgets] | --seed N [--trace] [--budgets]\n");
     return 2;
 }
 
-int run_seeds(std::uint64_t from, std::uint64_t to, bool expect_violation) {
+int run_seeds(std::uint64_t from, std::uint64_t to, bool expect_violation, Budgets budgets) {
     std::uint64_t all = 0;
     for (std::uint64_t seed = from; seed < to; ++seed) {
-        const Outcome outcome = run_seed(seed, false);
+        const Outcome outcome = run_seed(seed, false, budgets);
         all = all * 31 + outcome.hash;
         if (!outcome.violation) continue;
         std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), outcome.violation->c_str());
@@ -56,6 +57,7 @@ int main(int argc, char** argv) {
     std::optional<std::uint64_t> seed;
     std::uint64_t from = 0, to = 0;
     bool trace = false, expect_violation = false;
+    Budgets budgets = Budgets::none;
     for (int i = 1; i < argc; ++i) {
         const bool more = i + 1 < argc;
         if (!std::strcmp(argv[i], "--seed") && more) {
@@ -67,6 +69,8 @@ int main(int argc, char** argv) {
             to = std::strtoull(end + 2, nullptr, 10);
         } else if (!std::strcmp(argv[i], "--trace")) {
             trace = true;
+        } else if (!std::strcmp(argv[i], "--budgets")) {
+            budgets = Budgets::some;
         } else if (!std::strcmp(argv[i], "--expect-violation")) {
             expect_violation = true;
         } else {
@@ -74,8 +78,8 @@ int main(int argc, char** argv) {
         }
     }
     if (!seed && to <= from) return usage();
-    if (!seed) return run_seeds(from, to, expect_violation);
-    const Outcome first = run_seed(*seed, trace), again = run_seed(*seed, false);
+    if (!seed) return run_seeds(from, to, expect_violation, budgets);
+    const Outcome first = run_seed(*seed, trace, budgets), again = run_seed(*seed, false, budgets);
     std::printf("seed %llu: trace %016llx, %s\n", static_cast<unsigned long long>(*seed),
                 static_cast<unsigned long long>(first.hash),
                 first.violation ? first.violation->c_str() : "no violation");

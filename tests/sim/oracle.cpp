@@ -114,6 +114,8 @@ void Oracle::decided(const Event& event, const Decision& decision, const Cluster
     check_starts(decision, after);
     const std::string taken = seats_.decided(decision, after);
     require(taken.empty(), taken);
+    const std::string beyond = budgets_.decided(decision, after);
+    require(beyond.empty(), beyond);
     const auto broken = invariants(after);
     require(broken.empty(), broken.empty() ? "" : broken.front());
     require(!decision.refused || decision.save.empty(), "a refusal saved something");
@@ -157,6 +159,7 @@ void Oracle::forgotten(const Cluster& disk) {
     for (const auto& [id, run] : disk.runs)
         if (run.state != RunState::succeeded) latest_may_go_.erase(run.name);
     seats_.forgotten(disk);
+    budgets_.forgotten(disk);
     over_.clear();
     ended_as_.clear();
     numbers_.clear();

@@ -10,6 +10,7 @@
 #include "daemon/agent/machine/messages.hpp"
 #include "scheduler/controller.hpp"
 #include "scheduler/goodput/time_by_cause.hpp"
+#include "tests/sim/budgets.hpp"
 #include "tests/sim/clockwork.hpp"
 #include "tests/sim/seats.hpp"
 
@@ -68,6 +69,7 @@ class Oracle {
     std::string newest_live(const Line& line, std::uint32_t below) const;
 
     SeatWatch seats_;
+    BudgetWatch budgets_;
     std::set<AttemptId> over_;            // attempts that have ended by a decision
     std::map<RunId, RunState> ended_as_;  // The terminal states, which are final.
     std::map<RunId, RunState> removed_;   // the states in which removed runs had ended

@@ -35,6 +35,22 @@ Queues choose_queues(Dice& dice) {
     return queues;
 }
 
+// Adds small budgets, so that some are used up in a minute or two. Their windows are short, so that every run starts at
+// some time.
+void add_budgets(Queues& queues, Dice dice) {
+    queues.rules.try_emplace(default_queue);
+    for (auto& [name, rules] : queues.rules) {
+        const auto gpu_seconds = [&](std::int64_t least) {
+            return Amount{dice.between(least, 40) * Amount::per_unit / 3'600};
+        };
+        if (dice.one_in(2)) rules.gpu_hours = gpu_seconds(4);
+        if (dice.one_in(2)) rules.user_gpu_hours = gpu_seconds(4);
+        if (dice.one_in(4)) rules.user_gpu_hours_of["ana"] = gpu_seconds(1);
+        rules.budget_window = {dice.between(20'000, 120'000)};
+        rules.budget_preempts = dice.one_in(3);
+    }
+}
+
 }  // namespace
 
 Settings choose_settings(Dice& dice) {
@@ -50,9 +66,10 @@ Settings choose_settings(Dice& dice) {
     return settings;
 }
 
-World::World(std::uint64_t seed, bool print) : dice(seed) {
+World::World(std::uint64_t seed, bool print, Budgets budgets) : dice(seed) {
     trace.print = print;
     settings = choose_settings(dice);
+    if (budgets == Budgets::some) add_budgets(settings.queues, Dice(seed + 1'000'003));
     head = std::make_unique<SimHead>(*this);
     for (int i = 1; i <= settings.nodes; ++i) {
         const std::string name = "n" + std::to_string(i);

@@ -28,10 +28,11 @@ struct Settings {  // chosen by the seed
     Queues queues;        // Without rules if none are configured.
 };
 Settings choose_settings(Dice& dice);
+enum class Budgets { none, some };  // some: queues have budgets of GPU time, which another dice chooses
 
 class World {
   public:
-    World(std::uint64_t seed, bool print);
+    World(std::uint64_t seed, bool print, Budgets budgets = Budgets::none);
     ~World();
     void run();  // Throws Violation.
 

@@ -167,6 +167,9 @@ std::string Stage::configured(const Command& command) {
             if (key == "preempt") rules.preempt = value == "yes";
             if (key == "user_runs") rules.user_runs = std::stoll(value);
             if (key == "user_gpus") rules.user_gpus = amount(value);
+            if (key == "gpu_hours") rules.gpu_hours = amount(value);
+            if (key == "user_gpu_hours") rules.user_gpu_hours = amount(value);
+            if (key == "budget_preempts") rules.budget_preempts = value == "yes";
         }
     }
     return tell(event);

@@ -137,6 +137,7 @@ void Planner::begin_copy() {
     copy_->nodes = cluster_.nodes;
     copy_->queues = cluster_.queues;
     copy_->use = cluster_.use;
+    copy_->budgets = cluster_.budgets;
     copy_some();
 }
 

@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::int64_t share_most = 1'000'000;  // also of runs, so that seven digits are enough for both
 constexpr std::int64_t day_ms = 86'400'000;
+constexpr std::int64_t gpu_hours_most = 100'000'000;
+constexpr std::size_t named_budgets_most = 1'000;
 
 class QueuesReader : private FileReader {
   public:
@@ -23,6 +25,9 @@ class QueuesReader : private FileReader {
     void read_queue(const Entry& entry);
     void read_count(const std::string& path, const Value& value, std::int64_t& count);
     void read_user_gpus(const std::string& path, const Value& value, QueueRules& rules);
+    void read_hours(const std::string& path, const Value& value, Amount& hours);
+    void read_hours_of(const std::string& path, const Value& value, QueueRules& rules);
+    void read_budget_window(const std::string& path, const Value& value, QueueRules& rules);
     void read_quota(const std::string& path, const Value& value, QueueRules& rules);
     void read_flag(const std::string& path, const Value& value, bool& flag);
     void read_duration(const std::string& path, const Value& value, std::int64_t least_ms, Duration& duration);
@@ -77,6 +82,30 @@ void QueuesReader::read_user_gpus(const std::string& path, const Value& value, Q
     rules.user_gpus = *amount;
 }
 
+void QueuesReader::read_hours(const std::string& path, const Value& value, Amount& hours) {
+    if (value.kind != Kind::number && value.kind != Kind::string)
+        return problem(path, value.place, "wants a number of GPU hours, found " + described(value));
+    const auto amount = amount_from("GPU hours", value);
+    if (!amount) return problem(path, value.place, amount.error().message, amount.error().next);
+    if (*amount > units(gpu_hours_most))
+        return problem(path, value.place, "wants at most 100000000 GPU hours, found " + described(value));
+    hours = *amount;
+}
+
+void QueuesReader::read_hours_of(const std::string& path, const Value& value, QueueRules& rules) {
+    if (value.kind != Kind::map)
+        return problem(path, value.place, "wants a map of users, found " + described(value), "for example {ana: 200}");
+    if (value.entries.size() > named_budgets_most) return problem(path, value.place, "names more than 1000 users");
+    for (const Entry& entry : value.entries)
+        read_hours(below(path, entry.key), entry.value, rules.user_gpu_hours_of[entry.key]);
+}
+
+void QueuesReader::read_budget_window(const std::string& path, const Value& value, QueueRules& rules) {
+    read_duration(path, value, 3'600'000, rules.budget_window);
+    if (rules.budget_window.ms > 366 * day_ms)
+        problem(path, value.place, "wants 1h to 366d, found " + described(value));
+}
+
 void QueuesReader::read_flag(const std::string& path, const Value& value, bool& flag) {
     if (value.kind != Kind::boolean)
         return problem(path, value.place, "wants true or false, found " + described(value));
@@ -120,26 +149,34 @@ void QueuesReader::read_queue(const Entry& entry) {
     if (entry.value.kind == Kind::null) return;
     if (entry.value.kind != Kind::map)
         return problem(path, entry.value.place,
-                       "wants a map of share, quota, parent, borrow, preempt, user_runs and user_gpus");
-    fields(entry.value, path,
-           {{"share", [&](const std::string& at, const Value& v) { read_count(at, v, rules.share); }},
-            {"quota",
-             [&](const std::string& at, const Value& v) {
-                 quotas_[entry.key] = v.place;
-                 read_quota(at, v, rules);
-             }},
-            {"parent",
-             [&](const std::string& at, const Value& v) {
-                 if (v.kind != Kind::string)
-                     return problem(at, v.place, "wants the name of a queue, found " + described(v));
-                 rules.parent = v.text;
-                 parents_[entry.key] = v;
-             }},
-            {"borrow", [&](const std::string& at, const Value& v) { read_flag(at, v, rules.borrow); }},
-            {"preempt", [&](const std::string& at, const Value& v) { read_flag(at, v, rules.preempt); }},
-            {"user_runs", [&](const std::string& at, const Value& v) { read_count(at, v, rules.user_runs.emplace()); }},
-            {"user_gpus", [&](const std::string& at, const Value& v) { read_user_gpus(at, v, rules); }}},
-           Null::left_out);
+                       "wants a map of share, quota, parent, borrow, preempt, limits and budgets",
+                       "configs/queues.yaml shows every field");
+    fields(
+        entry.value, path,
+        {{"share", [&](const std::string& at, const Value& v) { read_count(at, v, rules.share); }},
+         {"quota",
+          [&](const std::string& at, const Value& v) {
+              quotas_[entry.key] = v.place;
+              read_quota(at, v, rules);
+          }},
+         {"parent",
+          [&](const std::string& at, const Value& v) {
+              if (v.kind != Kind::string)
+                  return problem(at, v.place, "wants the name of a queue, found " + described(v));
+              rules.parent = v.text;
+              parents_[entry.key] = v;
+          }},
+         {"borrow", [&](const std::string& at, const Value& v) { read_flag(at, v, rules.borrow); }},
+         {"preempt", [&](const std::string& at, const Value& v) { read_flag(at, v, rules.preempt); }},
+         {"user_runs", [&](const std::string& at, const Value& v) { read_count(at, v, rules.user_runs.emplace()); }},
+         {"user_gpus", [&](const std::string& at, const Value& v) { read_user_gpus(at, v, rules); }},
+         {"gpu_hours", [&](const std::string& at, const Value& v) { read_hours(at, v, rules.gpu_hours.emplace()); }},
+         {"user_gpu_hours",
+          [&](const std::string& at, const Value& v) { read_hours(at, v, rules.user_gpu_hours.emplace()); }},
+         {"user_gpu_hours_of", [&](const std::string& at, const Value& v) { read_hours_of(at, v, rules); }},
+         {"budget_window", [&](const std::string& at, const Value& v) { read_budget_window(at, v, rules); }},
+         {"budget_preempts", [&](const std::string& at, const Value& v) { read_flag(at, v, rules.budget_preempts); }}},
+        Null::left_out);
 }
 
 void QueuesReader::check_parents() {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "scheduler/model/reason.hpp"
-#include "storage/state/codec/spec_fields.hpp"
+#include "storage/state/codec/budget_fields.hpp"
 
 namespace rtrain::state {
 

@@ -93,10 +93,12 @@ struct Fields<Checkpoint> {
 };
 template <>
 struct Fields<QueueRules> {
-    static constexpr auto list =
-        std::tuple(RTRAIN_FIELD(QueueRules, share), RTRAIN_FIELD(QueueRules, parent), RTRAIN_FIELD(QueueRules, quota),
-                   RTRAIN_FIELD(QueueRules, borrow), RTRAIN_FIELD(QueueRules, preempt),
-                   RTRAIN_FIELD(QueueRules, user_runs), RTRAIN_FIELD(QueueRules, user_gpus));
+    static constexpr auto list = std::tuple(
+        RTRAIN_FIELD(QueueRules, share), RTRAIN_FIELD(QueueRules, parent), RTRAIN_FIELD(QueueRules, quota),
+        RTRAIN_FIELD(QueueRules, borrow), RTRAIN_FIELD(QueueRules, preempt), RTRAIN_FIELD(QueueRules, user_runs),
+        RTRAIN_FIELD(QueueRules, user_gpus), RTRAIN_FIELD(QueueRules, gpu_hours),
+        RTRAIN_FIELD(QueueRules, user_gpu_hours), RTRAIN_FIELD(QueueRules, user_gpu_hours_of),
+        RTRAIN_FIELD(QueueRules, budget_window), RTRAIN_FIELD(QueueRules, budget_preempts));
 };
 template <>
 struct Fields<Queues> {

@@ -46,6 +46,10 @@ TEST_CASE("the example of configs/ is read, and every field of it means somethin
     CHECK(queues.rules.at("vision").user_runs == 20);
     CHECK(queues.rules.at("vision").user_gpus == units(8));
     CHECK_FALSE(nlp.limits_users());
+    const QueueRules& production = queues.rules.at("production");
+    CHECK((production.gpu_hours == units(5'000) && production.user_gpu_hours == units(500)));
+    CHECK(production.user_gpu_hours_of == std::map<std::string, Amount>{{"ana", units(800)}});
+    CHECK((production.budget_window == Duration{30LL * 86'400'000} && !production.budget_preempts));
     CHECK(amount_of(queues.rules.at("production").quota, "memory").ticks == (2LL << 40) * Amount::per_unit);
 }
 
@@ -77,6 +81,19 @@ TEST_CASE("amounts and numbers out of range are told with their lines, all at on
                 "9: queues.f.user_gpus: GPU above 1 is counted in whole devices",
                 "10: queues.g.user_runs: wants a whole number from 1 to 1000000, found \"many\"",
                 "10: queues.g.user_gpus: wants a number of GPUs, found a map"});
+}
+
+TEST_CASE("wrong budgets of GPU hours are reported with their lines") {
+    CHECK(queue_problems("queues:\n"
+                         "  a: {gpu_hours: -1}\n"
+                         "  b: {user_gpu_hours: [1]}\n"
+                         "  c: {user_gpu_hours_of: 7}\n"
+                         "  d: {user_gpu_hours_of: {ana: many}}\n"
+                         "  e: {gpu_hours: 1, budget_window: 10m}\n"
+                         "  f: {gpu_hours: 1, budget_window: 400d}\n"
+                         "  g: {gpu_hours: 100000001}\n")
+              .size() == 7);
+    CHECK(queues_of("queues: {a: {gpu_hours: 0.5, budget_window: 1h}}").rules.at("a").gpu_hours == Amount{5'000});
 }
 
 TEST_CASE("unknown fields and parents are told with what was probably meant") {
