@@ -48,7 +48,8 @@ constexpr std::array examples{
              "rtrain queue list -o json"},
     Examples{"queue set",
              "rtrain queue set vision --quota GPU=8,memory=2Ti --share 2\n"
-             "rtrain queue set night --parent lab --borrow yes --user-gpus 4"},
+             "rtrain queue set night --parent lab --borrow yes --user-gpus 4\n"
+             "rtrain queue set lab --gpu-hours 5000 --user-gpu-hours 500 --budget-window 30d"},
     Examples{"queue remove",
              "rtrain queue remove night\n"
              "rtrain queue remove night --yes"},

@@ -1,5 +1,6 @@
 // rtrain queue list|set|remove|apply: the rules of the queues, changed while the head works.
 #include <algorithm>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -15,6 +16,18 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::string_view budget_field = "budget_text";
+
+// "120.5": at most two decimals, without zeros at the end.
+std::string hours(const json& number) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.2f", number.get<double>());
+    std::string trimmed = text;
+    trimmed.erase(trimmed.find_last_not_of('0') + 1);
+    if (trimmed.back() == '.') trimmed.pop_back();
+    return trimmed;
+}
+
 const std::vector<Column>& queue_columns() {
     static const std::vector<Column> columns{{"NAME", "name"},
                                              {"PARENT", "parent"},
@@ -22,6 +35,7 @@ const std::vector<Column>& queue_columns() {
                                              {"QUOTA", "quota", Shape::pairs},
                                              {"USER RUNS", "user_runs", Shape::text, true},
                                              {"USER GPUS", "user_gpus", Shape::text, true},
+                                             {"GPU HOURS", budget_field.data()},
                                              {"IN USE", "in_use", Shape::pairs},
                                              {"RUNNING", "running"},
                                              {"WAITING", "waiting"},
@@ -30,9 +44,34 @@ const std::vector<Column>& queue_columns() {
     return columns;
 }
 
-Result<int> show_queues(Invocation& call, const Result<json>& queues) {
+// "120.5 of 500 in 30d"; with budgets of users: "users: ana 80 of 100".
+std::string budget_text(const json& queue) {
+    std::string own, users;
+    for (const json& budget : queue["budgets"]) {
+        const std::string text = hours(budget["used"]) + " of " + hours(budget["gpu_hours"]);
+        if (budget["user"].is_null())
+            own = text;
+        else
+            users += (users.empty() ? "" : ", ") + budget["user"].get<std::string>() + " " + text;
+    }
+    if (users.empty() && !queue["user_gpu_hours"].is_null())
+        users = "each user " + queue["user_gpu_hours"].get<std::string>();
+    if (own.empty() && users.empty()) return "";
+    return own + (own.empty() || users.empty() ? "" : ", ") + users + " in " +
+           queue["budget_window"].get<std::string>();
+}
+
+Result<int> show_queues(Invocation& call, Result<json> queues) {
     if (!queues) return queues.error();
-    call.out.list(*queues, queue_columns(), "name", "");
+    std::vector<Column> columns = queue_columns();
+    bool budgets = false;
+    if (call.out.for_people())
+        for (json& queue : (*queues)["items"]) {
+            queue["budget_text"] = budget_text(queue);
+            budgets = budgets || !queue["budget_text"].get<std::string>().empty();
+        }
+    if (!budgets) std::erase_if(columns, [](const Column& column) { return column.field == budget_field; });
+    call.out.list(*queues, columns, "name", "");
     return 0;
 }
 
@@ -47,15 +86,14 @@ Error wrong_value(const std::string& flag, const std::string& text, const std::s
 }
 
 // "GPU=8,memory=2Ti"; an amount of "none" removes that limit, and "none" alone removes all of them.
-Result<json> quota_change(const std::string& text) {
+Result<json> amounts_change(const std::string& flag, const std::string& text, const std::string& next) {
     if (text == "none") return json();
     json quota = json::object();
     for (std::size_t begin = 0; begin <= text.size();) {
         const std::size_t end = std::min(text.find(',', begin), text.size());
         const std::string part = text.substr(begin, end - begin);
         const auto equals = part.find('=');
-        if (equals == 0 || equals == part.npos || equals + 1 == part.size())
-            return wrong_value("quota", text, "for example --quota GPU=8,memory=2Ti, or --quota GPU=none");
+        if (equals == 0 || equals == part.npos || equals + 1 == part.size()) return wrong_value(flag, text, next);
         const std::string amount = part.substr(equals + 1);
         quota[part.substr(0, equals)] = amount == "none" ? json() : json(amount);
         begin = end + 1;
@@ -77,11 +115,23 @@ Result<json> rules_change(const Arguments& arguments) {
     if (arguments.has("parent"))
         change["parent"] = arguments.text("parent") == "none" ? json() : json(arguments.text("parent"));
     if (arguments.has("quota")) {
-        Result<json> quota = quota_change(arguments.text("quota"));
+        Result<json> quota = amounts_change("quota", arguments.text("quota"),
+                                            "for example --quota GPU=8,memory=2Ti, or --quota GPU=none");
         if (!quota) return quota.error();
         change["quota"] = std::move(*quota);
     }
-    for (const auto& [flag, field] : {std::pair{"user-runs", "user_runs"}, {"user-gpus", "user_gpus"}})
+    if (arguments.has("gpu-hours-of")) {
+        Result<json> of = amounts_change("gpu-hours-of", arguments.text("gpu-hours-of"),
+                                         "for example --gpu-hours-of ana=200,ben=none");
+        if (!of) return of.error();
+        change["user_gpu_hours_of"] = std::move(*of);
+    }
+    if (arguments.has("budget-window")) change["budget_window"] = arguments.text("budget-window");
+    if (arguments.has("budget-preempts")) change["budget_preempts"] = arguments.text("budget-preempts") == "yes";
+    for (const auto& [flag, field] : {std::pair{"user-runs", "user_runs"},
+                                      {"user-gpus", "user_gpus"},
+                                      {"gpu-hours", "gpu_hours"},
+                                      {"user-gpu-hours", "user_gpu_hours"}})
         if (arguments.has(flag)) {
             Result<json> limit = user_limit(flag, arguments.text(flag));
             if (!limit) return limit.error();
@@ -150,6 +200,27 @@ std::vector<Command> queue_commands() {
                         .takes = Value::text,
                         .shown = "N",
                         .help = "the most GPUs that one user may hold in it at once; none lifts the limit"},
+                       {.name = "gpu-hours",
+                        .takes = Value::text,
+                        .shown = "N",
+                        .help = "its budget of GPU hours within the window; then its runs wait; none lifts it"},
+                       {.name = "user-gpu-hours",
+                        .takes = Value::text,
+                        .shown = "N",
+                        .help = "the budget of each user in it; none lifts it"},
+                       {.name = "gpu-hours-of",
+                        .takes = Value::text,
+                        .shown = "LIST",
+                        .help = "budgets of single users instead: ana=200; ana=none removes it, none all"},
+                       {.name = "budget-window",
+                        .takes = Value::text,
+                        .shown = "TIME",
+                        .help = "the span of its budgets, which moves with time: 30d (the default), 1h to 366d"},
+                       {.name = "budget-preempts",
+                        .takes = Value::choice,
+                        .shown = "yes|no",
+                        .help = "are running runs preempted once their budget is used up",
+                        .choices = "yes|no"},
                        {.name = "share", .takes = Value::number, .shown = "N", .help = "its part against other queues"},
                        {.name = "parent",
                         .takes = Value::text,

@@ -64,6 +64,35 @@ std::string csv_of(const json& items) {
     return text;
 }
 
+// Adds the present budgets of each row's user or queue.
+Status add_budgets(Api& api, const std::string& by, json& items) {
+    const Result<json> queues = api.list("/v1/queues");
+    if (!queues) return queues.error();
+    for (json& item : items) {
+        item["budgets"] = json::array();
+        for (const json& queue : (*queues)["items"])
+            for (json budget : queue.value("budgets", json::array())) {
+                const bool own = by == "queue" ? budget["user"].is_null() && queue["name"] == item["queue"]
+                                               : budget["user"] == item["user"];
+                if (!own) continue;
+                budget["queue"] = queue["name"];
+                budget["window"] = queue["budget_window"];
+                item["budgets"].push_back(std::move(budget));
+            }
+    }
+    return Done{};
+}
+
+// "lab 79.5 of 100 in 30d"
+std::string budgets_text(const json& budgets, const std::string& by) {
+    std::string text;
+    for (const json& budget : budgets)
+        text += (text.empty() ? "" : ", ") + (by == "queue" ? "" : string_of(budget, "queue") + " ") +
+                fixed(budget["used"], "%.2f", 1) + " of " + fixed(budget["gpu_hours"], "%.2f", 1) + " in " +
+                string_of(budget, "window");
+    return text;
+}
+
 std::vector<Column> columns_by(const std::string& by) {
     std::vector<Column> columns;
     if (by != "queue") columns.push_back({"USER", "user"});
@@ -74,6 +103,7 @@ std::vector<Column> columns_by(const std::string& by) {
     for (const Column& column :
          {Column{"GPU HOURS", "gpu_hours_text"}, {"CPU HOURS", "cpu_hours_text"}, {"EFFICIENCY", "efficiency_text"}})
         columns.push_back(column);
+    if (by != "run") columns.push_back({"BUDGET NOW", "budget_text"});
     return columns;
 }
 
@@ -91,8 +121,11 @@ Result<int> report(Invocation& call) {
         call.out.document(*answer, "items", csv_of((*answer)["items"]));
         return 0;
     }
+    if (by != "run")
+        if (const Status added = add_budgets(*api, by, (*answer)["items"]); !added) return added.error();
     if (call.out.for_people())
         for (json& item : (*answer)["items"]) {
+            if (by != "run") item["budget_text"] = budgets_text(item["budgets"], by);
             item["gpu_hours_text"] = fixed(item["gpu_hours"], "%.2f", 1);
             item["cpu_hours_text"] = fixed(item["cpu_hours"], "%.2f", 1);
             item["efficiency_text"] = fixed(item["efficiency"], "%.0f %%", 100);

@@ -70,6 +70,11 @@ void add_cluster_samples(Families& families, const Records& records) {
         families.add("runs", {{"state", to_text(state)}}, static_cast<double>(runs[state]));
     for (const auto& [queue, length] : records.queue_lengths)
         families.add("queue_length", {{"queue", queue}}, static_cast<double>(length));
+    for (const Records::Budget& budget : records.budgets) {
+        const SampleLabels labels{{"queue", budget.queue}, {"user", budget.user}};
+        families.add("budget_gpu_hours", labels, budget.limit);
+        families.add("budget_used_gpu_hours", labels, budget.used);
+    }
     families.add("gpus", {{"state", "free"}}, records.gpus_free);
     families.add("gpus", {{"state", "allocated"}}, records.gpus_total - records.gpus_free);
 }

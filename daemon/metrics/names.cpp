@@ -16,6 +16,8 @@ constexpr std::array table = {
     Description{"gpus", Kind::gauge, "GPUs of nodes that are not lost: allocated (with fractions) or free."},
     Description{"runs", Kind::gauge, "Runs that have not ended, by state; ended ones stay for 15 minutes."},
     Description{"queue_length", Kind::gauge, "Runs that wait for room, by queue."},
+    Description{"budget_gpu_hours", Kind::gauge, "Budget of GPU hours, by queue and user (empty: the whole queue)."},
+    Description{"budget_used_gpu_hours", Kind::gauge, "GPU hours used of the budget within its window."},
     Description{"autoscale_commands_total", Kind::counter,
                 "Commands of the autoscaler that have ended, by action (provision, release) and result; join: ordered "
                 "nodes that did not come."},

@@ -4,12 +4,14 @@
 #include <algorithm>
 
 #include "scheduler/model/derived.hpp"
+#include "scheduler/model/queue_use.hpp"
 
 namespace rtrain::metrics {
 namespace {
 
 constexpr std::int64_t shown_after_end_ms = 15 * 60'000;
 constexpr std::size_t ended_runs_limit = 500;
+constexpr std::size_t budgets_limit = 1'000;
 
 double as_double(Amount amount) { return static_cast<double>(amount.ticks) / Amount::per_unit; }
 
@@ -67,6 +69,21 @@ Sampling::Sampling(const Cluster& cluster, Time now, std::int64_t wall_ms, Taken
     records_.queue_lengths["default"] = 0;
     for (const auto& [line, batches] : index.waiting())
         for (const auto& [shape, batch] : batches) records_.queue_lengths[line.queue] += batch.by_age.size();
+    add_budgets();
+}
+
+void Sampling::add_budgets() {
+    constexpr double ms_of_hour = 3'600'000;
+    const auto add_one = [&](const std::string& queue, const std::string& user) {
+        if (const auto state = core::budget_of(cluster_, queue, user, now_))
+            records_.budgets.push_back({.queue = queue,
+                                        .user = user,
+                                        .used = static_cast<double>(state->used) / ms_of_hour,
+                                        .limit = static_cast<double>(state->limit) / ms_of_hour});
+    };
+    for (const auto& [queue, rules] : cluster_.queues.rules) add_one(queue, "");
+    for (const auto& [who, use] : cluster_.budgets)
+        if (records_.budgets.size() < budgets_limit) add_one(who.first, who.second);
 }
 
 bool Sampling::step() {

@@ -43,6 +43,11 @@ struct Records {
     RunId last_seen{};  // the newest run that was read, shown or not; later runs are left out of this scrape
     std::map<RunState, std::size_t> not_shown;  // live runs beyond the bounds below, by state
     std::map<std::string, std::size_t> queue_lengths;
+    struct Budget {
+        std::string queue, user;     // no user: the budget of the whole queue
+        double used = 0, limit = 0;  // GPU hours
+    };
+    std::vector<Budget> budgets;
     double gpus_total = 0, gpus_free = 0;
 };
 
@@ -61,6 +66,7 @@ class Sampling {
 
   private:
     void choose_ended();
+    void add_budgets();
     bool may_show(const Run& live);
     void take(const Run& run);
 

@@ -184,6 +184,7 @@ def test_every_answer_of_a_live_head_is_as_described(cluster, tmp_path):
     api.check("PUT", "/v1/storage/notes/a.txt", b"text")
     api.check("DELETE", "/v1/storage/notes?tree=true")
     api.check("PUT", "/v1/queues/lab", {"share": 2, "quota": {"CPU": "8"}, "borrow": False, "user_runs": 3, "user_gpus": 4})
+    api.check("PUT", "/v1/queues/lab", {"gpu_hours": 10, "user_gpu_hours_of": {"ana": 2}, "budget_window": "7d"})
     api.check("DELETE", "/v1/queues/lab")
     api.check("PUT", "/v1/queues", {"text": "version: 1\nqueues: {default: {}}"})
     api.check("GET", "/v1/report?from_ms=0&until_ms=4000000000000&by=run")

@@ -20,6 +20,20 @@ def cluster(tmp_path):
         made.stop()
 
 
+@pytest.fixture
+def gpu_cluster(tmp_path):
+    made = LocalCluster(tmp_path / "c", nodes=0)
+    try:
+        token = made.json("token", "create", "--role", "node")["token"]
+        made.start("node-1", "node", "join", made.head_address(), "--token", token, "--name", "node-1", "--data",
+                   tmp_path / "n", "--peer-port", 0, "--resources", "CPU=4", "--fake-gpus", "2xA100",
+                   "--allow-root-workers")  # fmt: skip
+        wait_for("the node", lambda: made.ready_nodes() == 1)
+        yield made
+    finally:
+        made.stop()
+
+
 def queues(cluster):
     return {queue["name"]: queue for queue in cluster.json("queue", "list")["items"]}
 
@@ -73,6 +87,43 @@ def test_a_limit_for_one_user_keeps_runs_waiting_until_it_is_lifted(cluster, tmp
     cluster.wait_state("waits", "RUNNING")
     assert (queues(cluster)["lab"]["user_runs"], queues(cluster)["lab"]["user_gpus"]) == (None, None)
     for name in ("mine", "waits"):
+        cluster.rtrain("stop", name, "--now", "--yes")
+        cluster.wait_state(name, "STOPPED")
+    cluster.rtrain("queue", "remove", "lab")
+
+
+def test_a_budget_of_gpu_hours_keeps_runs_waiting_over_a_restart_until_it_is_raised(gpu_cluster, tmp_path):
+    cluster, scaling = gpu_cluster, {"resources_per_worker": {"GPU": 1, "CPU": 1}}
+    cluster.rtrain("queue", "set", "lab", "--gpu-hours", "100", "--user-gpu-hours", "0.0005", "--budget-window", "7d")
+    cluster.rtrain("submit", write_job(tmp_path, "first", ["sleep", "600"], queue="lab", scaling=scaling))
+    cluster.wait_state("first", "RUNNING")
+    wait_for("the budget to be used up", lambda: any(one["used_up"] for one in queues(cluster)["lab"]["budgets"]))
+    cluster.rtrain("submit", write_job(tmp_path, "second", ["sleep", "600"], queue="lab", scaling=scaling))
+    wait_for("the reason", lambda: cluster.json("describe", "second")["reason_kind"] == "budget_used")
+    assert cluster.json("describe", "first")["state"] == "RUNNING"
+    explained = cluster.rtrain("explain", "second")
+    assert 'queue "lab" gives its user 0.0005 GPU hours within 7 days, and the user has used them' in explained, explained
+    assert "of 100 GPU hours within 7 days" in explained, explained
+    assert "GPU HOURS" in cluster.rtrain("queue", "list")
+    viewer = cluster.json("token", "create", "--role", "viewer")["token"]
+    assert 'rtrain_budget_gpu_hours{queue="lab",user=""} 100' in cluster.fetched("/metrics", viewer)
+    assert 'rtrain_budget_used_gpu_hours{queue="lab",user=""} 0.0' in cluster.fetched("/metrics", viewer)
+    used = {one["user"]: one["used"] for one in queues(cluster)["lab"]["budgets"]}
+    cluster.kill("head")
+    cluster.restart("head")
+    again = {one["user"]: one["used"] for one in queues(cluster)["lab"]["budgets"]}
+    assert set(again) == set(used) and all(again[user] >= used[user] > 0 for user in used), (used, again)
+    assert cluster.json("describe", "second")["reason_kind"] == "budget_used"
+    owner = cluster.json("describe", "second")["user"]
+    for words in (("--gpu-hours", "-1"), ("--budget-window", "5m"), ("--gpu-hours-of", "ana=lots")):
+        assert cluster.run("queue", "set", "lab", *words).returncode == 4, words
+    assert cluster.run("queue", "set", "lab", "--gpu-hours-of", "ana").returncode == 2
+    cluster.rtrain("queue", "set", "lab", "--gpu-hours-of", f"{owner}=5")
+    cluster.wait_state("second", "RUNNING")
+    assert queues(cluster)["lab"]["user_gpu_hours_of"] == {owner: "5"}
+    report = cluster.json("report", "--by", "user")["items"]
+    assert [budget["gpu_hours"] for row in report if row["user"] == owner for budget in row["budgets"]] == [5]
+    for name in ("first", "second"):
         cluster.rtrain("stop", name, "--now", "--yes")
         cluster.wait_state(name, "STOPPED")
     cluster.rtrain("queue", "remove", "lab")

@@ -15,9 +15,10 @@ namespace {
 
 constexpr std::size_t queues_most = 1'000;
 
-json quota_document(const Resources& quota) {
+template <class Amounts>
+json quota_document(const Amounts& quota) {
     json out = json::object();
-    for (const auto& [resource, amount] : quota) out[resource] = to_text(amount);
+    for (const auto& [name, amount] : quota) out[name] = to_text(amount);
     return out;
 }
 
@@ -29,6 +30,11 @@ json rules_document(const QueueRules& rules) {
     if (!rules.parent.empty()) out["parent"] = rules.parent;
     if (rules.user_runs) out["user_runs"] = *rules.user_runs;
     if (rules.user_gpus) out["user_gpus"] = to_text(*rules.user_gpus);
+    if (rules.gpu_hours) out["gpu_hours"] = to_text(*rules.gpu_hours);
+    if (rules.user_gpu_hours) out["user_gpu_hours"] = to_text(*rules.user_gpu_hours);
+    if (!rules.user_gpu_hours_of.empty()) out["user_gpu_hours_of"] = quota_document(rules.user_gpu_hours_of);
+    out["budget_window"] = spec::duration_text(rules.budget_window.ms);
+    out["budget_preempts"] = rules.budget_preempts;
     return out;
 }
 
@@ -42,12 +48,14 @@ json document_of(const Queues& queues) {
             {"queues", std::move(rules)}};
 }
 
-// Puts the fields of `change` into a queue's rules. Null removes a field; in `quota` it removes a resource's limit.
+// Puts the fields of `change` into a queue's rules. Null removes a field; in `quota` it removes a resource's limit,
+// in `user_gpu_hours_of` a user's budget.
 void merge(json& rules, const json& change) {
     for (const auto& [name, value] : change.items()) {
         if (value.is_null())
             rules.erase(name);
-        else if (name == "quota" && value.is_object() && rules.contains(name) && rules[name].is_object())
+        else if ((name == "quota" || name == "user_gpu_hours_of") && value.is_object() && rules.contains(name) &&
+                 rules[name].is_object())
             merge(rules[name], value);
         else
             rules[name] = value;

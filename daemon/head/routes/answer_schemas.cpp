@@ -86,9 +86,11 @@ constexpr Kind kinds[] = {
      "index:int free:text held_by:[GpuHolder] uuid?:text utilization_ratio?:number? memory_used?:int? "
      "memory_total?:int? power_watts?:number? temperature_celsius?:number? ecc_errors?:number? "
      "foreign_processes?:number? xids?:{int}"},
+    {"Budget", "user:text? gpu_hours:number used:number used_up:bool frees_in_ms:int?"},
     {"Queue",
      "name:text parent:text? share:int borrow:bool preempt:bool waiting:int running:int in_use:{text} quota:{text} "
-     "user_runs:int? user_gpus:text? recent_use:{text}"},
+     "user_runs:int? user_gpus:text? gpu_hours:text? user_gpu_hours:text? user_gpu_hours_of:{text} budget_window:text "
+     "budget_preempts:bool budgets:[Budget] recent_use:{text}"},
     {"Use", "user:text queue:text run_id:text name:text runs:int gpu_hours:number cpu_hours:number efficiency:number?"},
     {"RankUse",
      "rank:int node:text attempt:int memory_bytes:int? cpu_seconds:number? data_wait_seconds:number? "

@@ -113,6 +113,15 @@ export interface Waiting {
   why: string;
 }
 
+// GPU hours within the queue's window. No user: the budget of the whole queue.
+export interface Budget {
+  user: string | null;
+  gpu_hours: number;
+  used: number;
+  used_up: boolean;
+  frees_in_ms: number | null;
+}
+
 export interface QueueRecord {
   name: string;
   parent: string | null;
@@ -125,6 +134,10 @@ export interface QueueRecord {
   quota: Record<string, string>;
   user_runs: number | null;
   user_gpus: string | null;
+  gpu_hours: string | null;
+  user_gpu_hours: string | null;
+  budget_window: string;
+  budgets: Budget[];
   recent_use: Record<string, string>;
 }
 

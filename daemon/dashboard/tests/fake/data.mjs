@@ -114,8 +114,9 @@ export const queue = () => [
 ];
 
 export const queues = () => [
-  { name: "research", parent: null, share: 3, borrow: true, preempt: true, waiting: 1, running: 24, in_use: { GPU: "62", CPU: "410" }, quota: { GPU: "64" }, recent_use: { GPU: "58" } },
-  { name: "batch", parent: null, share: 1, borrow: false, preempt: false, waiting: 2, running: 9, in_use: { GPU: "31", CPU: "200" }, quota: { GPU: "24" }, recent_use: { GPU: "20" } },
+  { name: "research", parent: null, share: 3, borrow: true, preempt: true, waiting: 1, running: 24, in_use: { GPU: "62", CPU: "410" }, quota: { GPU: "64" }, user_runs: null, user_gpus: null, gpu_hours: "5000", user_gpu_hours: "500", budget_window: "30d",
+    budgets: [{ user: null, gpu_hours: 5000, used: 3120.5, used_up: false, frees_in_ms: null }, { user: "ana", gpu_hours: 500, used: 500.25, used_up: true, frees_in_ms: 5400000 }], recent_use: { GPU: "58" } },
+  { name: "batch", parent: null, share: 1, borrow: false, preempt: false, waiting: 2, running: 9, in_use: { GPU: "31", CPU: "200" }, quota: { GPU: "24" }, user_runs: null, user_gpus: null, gpu_hours: null, user_gpu_hours: null, budget_window: "30d", budgets: [], recent_use: { GPU: "20" } },
 ];
 
 export function events() {

@@ -52,6 +52,23 @@ function Use({ queue }: { queue: QueueRecord }) {
   );
 }
 
+const hours = (number: number) => String(Math.round(number * 100) / 100);
+
+function Budgets({ queue }: { queue: QueueRecord }) {
+  if (queue.budgets.length === 0) return <span class="quiet">{queue.user_gpu_hours === null ? "none" : `${queue.user_gpu_hours} for each user`}</span>;
+  return (
+    <ul class="plain-list">
+      {queue.budgets.map((one) => (
+        <li key={one.user ?? ""}>
+          <Bar ratio={one.gpu_hours > 0 ? one.used / one.gpu_hours : 1} tone={one.used_up ? "wait" : ""}
+            text={`${one.user ?? "all"} ${hours(one.used)} of ${hours(one.gpu_hours)} in ${queue.budget_window}`} />
+          {one.used_up && one.frees_in_ms !== null && <span class="quiet"> the next in {duration(one.frees_in_ms)}</span>}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
 export function Queues() {
   const admin = isAdmin(useSession());
   const [changed, setChanged] = useState<QueueRecord | "new" | null>(null);
@@ -59,6 +76,7 @@ export function Queues() {
   const queues = useRead<Page<QueueRecord>>("/v1/queues", 10_000);
   if (queues.problem?.status === 404) return <Panel title="Queues"><Quiet>This head does not tell its queues' shares and quotas.</Quiet></Panel>;
   if (!queues.value) return null;
+  const budgets = queues.value.items.some((one) => one.gpu_hours !== null || one.user_gpu_hours !== null || one.budgets.length > 0);
   const shares = queues.value.items.reduce((sum, one) => sum + one.share, 0);
   return (
     <Panel title="Queues" aside={admin && <button type="button" class="small" onClick={() => setChanged("new")}>New queue</button>}>
@@ -69,6 +87,7 @@ export function Queues() {
           { name: "Running", number: true, cell: (one) => one.running },
           { name: "Waiting", number: true, cell: (one) => one.waiting },
           { name: "Allocated, and quota", cell: (one) => <Use queue={one} /> },
+          ...(budgets ? [{ name: "GPU hours, and budget", cell: (one: QueueRecord) => <Budgets queue={one} /> }] : []),
           ...(admin ? [{ name: "Change", cell: (one: QueueRecord) => (
             <span class="tools">
               <button type="button" class="small" aria-label={`Change queue ${one.name}`} onClick={() => setChanged(one)}>Change</button>
