@@ -25,10 +25,12 @@ Order::Order(const ClusterIndex& index, FairShare shares, Time now)
 void Order::open_priority() {
     while (lines_.empty() && line_ != index_.waiting().end()) {
         const std::int32_t priority = line_->first.priority;
-        for (const RunId id : position_holders_)
-            if (index_.waits(id) && index_.line_of(id).priority == priority)  // it may have been placed meanwhile
-                add_claim(index_.line_of(id), index_.shape_of(id), id,
+        for (const RunId id : position_holders_) {
+            if (!index_.waits(id)) continue;  // It was placed while the lines of a higher priority were open.
+            if (const Line& line = index_.line_of(id); line.priority == priority)
+                add_claim(line, index_.shape_of(id), id,
                           index_.reserving().contains(id) ? Claim::reservation : Claim::none);
+        }
         for (; line_ != index_.waiting().end() && line_->first.priority == priority; ++line_) {
             Open open{.line = &line_->first, .batches = &line_->second, .heads = {}};
             open.heads.reserve(line_->second.size());

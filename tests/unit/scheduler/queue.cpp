@@ -292,3 +292,17 @@ TEST_CASE("a queue change made of outdated queues is refused") {
     CHECK(world.cluster.queues == first);
     CHECK_FALSE(world.tell(QueuesConfigured{.queues = second, .by = "bob"}).refused);  // a new file replaces all queues
 }
+
+TEST_CASE("a run that was placed stands before no run of a lower priority") {
+    World world;
+    world.nodes(1, 4);
+    const RunId holder = world.running({.name = "holder", .cpus = 4, .priority = 90});
+    const RunId first = world.submit({.name = "first", .cpus = 4});
+    const RunId last = world.submit({.name = "last", .cpus = 4, .priority = 3});  // the third line of waiting runs
+    REQUIRE_FALSE(world.run(first).nodes_reserved.empty());
+    world.exits(holder, 0, exit_code(0));
+    world.empties(holder);
+    CHECK(world.run(first).state == RunState::starting);
+    CHECK(world.run(last).state == RunState::queued);
+    CHECK(to_text(world.run(last).reason) == "waits for room");
+}
