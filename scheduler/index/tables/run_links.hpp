@@ -1,0 +1,41 @@
+// The runs that wait for other runs, and the running runs that other runs may shrink or let grow.
+// Invariant: an entry exists while its run is not terminal.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "scheduler/model/ids.hpp"
+
+namespace rtrain {
+
+struct LinksOfRun {            // as they were added
+    std::vector<RunId> after;  // the runs whose end the run waits for
+    std::string array{};       // see array_key(); empty unless the run waits for a place in its job array
+    bool is_elastic = false;   // it runs, and its number of workers may change
+};
+
+// Returns a key of a job array that is unique among all users.
+std::string array_key(const std::string& array, const std::string& user);
+
+class RunLinks {
+  public:
+    void add(RunId id, const LinksOfRun& links);
+    void remove(RunId id, const LinksOfRun& links);
+    std::vector<RunId> dependents(RunId run) const;
+    std::optional<RunId> next_of_array(const std::string& key) const;
+    const std::set<RunId>& elastic() const { return elastic_; }
+    bool has_equal_waits(const RunLinks& other) const {
+        return dependents_ == other.dependents_ && array_waiting_ == other.array_waiting_;
+    }
+
+  private:
+    std::set<std::pair<RunId, RunId>> dependents_;           // pairs of a run and a run that waits for it
+    std::set<std::pair<std::string, RunId>> array_waiting_;  // pairs of an array's key and a run
+    std::set<RunId> elastic_;
+};
+
+}  // namespace rtrain

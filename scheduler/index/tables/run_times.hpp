@@ -1,0 +1,38 @@
+// The times at which something is due for a run.
+// Invariant: a limit is due until it is enforced, which changes the record. The other times count only if they lie in
+// the future: the event that passed them has handled them.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "scheduler/model/ids.hpp"
+
+namespace rtrain {
+
+struct TimesOfRun {                   // as they were added
+    std::optional<Time> limit;        // a limit of the job spec ends the run
+    std::optional<Time> retry;        // a backoff ends
+    std::optional<Time> reservation;  // the run's reservation begins
+    std::optional<Time> growth;       // an elastic run may grow
+    std::optional<Time> starvation;   // the run has waited so long that it counts as starving
+};
+
+class RunTimes {
+  public:
+    void add(RunId id, const TimesOfRun& times);
+    void remove(RunId id, const TimesOfRun& times);
+    std::optional<Time> next_wake(Time after) const;
+    std::vector<RunId> limits_until(Time now) const;  // sorted by id
+    std::vector<RunId> retries_until(Time until) const;
+    bool is_due_within(Time after, Time until) const;  // one of the times except limits
+    bool operator==(const RunTimes&) const = default;
+
+  private:
+    using Times = std::set<std::pair<Time, RunId>>;
+    Times limits_, retries_, reservations_, growths_, starvations_;
+};
+
+}  // namespace rtrain
