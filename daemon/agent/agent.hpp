@@ -8,11 +8,11 @@
 
 namespace rtrain {
 
-// Serves until SIGTERM or SIGINT, which leave the workers running (unless `end_workers`): the next start adopts them.
-// With `drain_on_sigterm_ms` SIGTERM drains the node first, and leaves no worker.
-// `serves` is called once, when nothing is left that could keep the agent from serving; its error ends the agent.
-// `registered` is called once after that: with true when the head lists the node, with false when the head has refused
-// the node or has not answered within ten seconds. The agent goes on trying either way.
+// Serves until SIGTERM or SIGINT. Workers stay alive then (unless `end_workers` is set), and the next start adopts
+// them. With `drain_on_sigterm_ms` SIGTERM drains the node first, so that no worker is left. Calls `serves` once, when
+// nothing can keep the agent from serving any more. An error that it returns ends the agent. Calls `registered` once
+// after that: with true if the head lists the node, with false if the head has refused the node or has not answered
+// within 10 s. In both cases the agent continues to connect to the head.
 Status run_agent(const AgentOptions& options, const std::function<Status()>& serves,
                  const std::function<void(bool)>& registered);
 

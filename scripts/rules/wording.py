@@ -64,8 +64,8 @@ MACHINE_VERB = re.compile(
 )
 # Folders that are not yet checked for sentences, and for names. A folder leaves its list once it is done; none may be added.
 SENTENCES_NOT_YET = (
-    *(f"daemon/agent/{part}" for part in "warm/ agent.hpp".split()),
-    *(f"daemon/agent/performers/{part}" for part in ("head/head_link", "workers/warm_starts")),
+    "daemon/agent/warm/",
+    "daemon/agent/performers/workers/warm_starts",
     "daemon/head/api/",
 )
 NAMES_NOT_YET = ("daemon/dashboard/", "runtime/python/", "tests/python/")

@@ -45,7 +45,7 @@ void HeadLink::connected(std::shared_ptr<net::Socket> socket) {
     inputs_.enqueue(HeadConnected{});
 }
 
-// A refusal may come from a stranger in the head's place; what the head itself says ends the workers here.
+// Another process in the head's place may send a refusal. The workers end only if the head itself refuses this node.
 void HeadLink::check_refused_by_head() {
     if (state_.attempts.empty()) return;
     loop_.offload([identity = node_.identity] { return is_refused_by_head(identity); },
@@ -73,12 +73,12 @@ void HeadLink::disconnected(const std::string& why) {
 }
 
 void HeadLink::send(const protocol::FromAgent& message) {
-    if (socket_ && !socket_->send(protocol::encode(message)))  // it is sent again on the next connection
+    if (socket_ && !socket_->send(protocol::encode(message)))  // The agent sends it again over the next connection.
         socket_->close("more waits to be sent than the connection holds");
 }
 
 bool HeadLink::send_log(const protocol::LogChunk& chunk) {
-    constexpr std::size_t waiting_most = std::size_t{16} << 20;  // what decides never waits behind more logs
+    constexpr std::size_t waiting_most = std::size_t{16} << 20;  // Other messages wait behind at most this much log.
     return socket_ && state_.registered && socket_->waiting() < waiting_most &&
            socket_->send(protocol::encode(protocol::FromAgent{chunk}));
 }

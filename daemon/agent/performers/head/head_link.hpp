@@ -1,4 +1,5 @@
-// The connection to the head: dialled again until there is one, for what is sent there and for the orders that come.
+// The connection to the head, over which the agent sends its messages and receives orders. Connects again after each
+// loss, with a growing delay.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +19,8 @@ class HeadLink {
   public:
     struct Events {
         std::function<void(protocol::FromHead)> on_message;
-        std::function<void()> on_disconnected;  // the machine has been told
-        std::function<void()> on_unreachable;   // the next dial goes to the address in the node's identity
+        std::function<void()> on_disconnected;  // the machine has received its end as an input
+        std::function<void()> on_unreachable;   // the next attempt uses the address in the node's identity
     };
     HeadLink(net::Loop& loop, Inputs inputs, const AgentState& state, const ThisNode& node, Events events)
         : loop_(loop), inputs_(inputs), state_(state), node_(node), events_(std::move(events)) {}
@@ -27,7 +28,7 @@ class HeadLink {
     void connect();
     void send(const protocol::FromAgent& message);
     bool send_log(const protocol::LogChunk& chunk);  // false: there is no connection, or no room on it
-    void close(const CloseHead& out);                // the head refuses this node; it is asked again later
+    void close(const CloseHead& out);                // the head has refused this node; connects again later
 
   private:
     void connected(std::shared_ptr<net::Socket> socket);
@@ -42,7 +43,7 @@ class HeadLink {
     Events events_;
     std::shared_ptr<net::Socket> socket_;  // null: there is no connection
     std::int64_t reconnect_ms_ = 100;
-    std::uint64_t connection_ = 0;  // counts dials: what comes of an earlier one is late
+    std::uint64_t connection_ = 0;  // number of attempts to connect; results of earlier attempts are ignored
 };
 
 }  // namespace rtrain::agent
