@@ -14,7 +14,7 @@ if(RTRAIN_NODE)
 endif()
 if(NOT RTRAIN_PAGE)
   message(STATUS "the head's page: left out")
-elseif(node_version VERSION_LESS 20.19 OR NOT EXISTS ${page_folder}/node_modules/vite/package.json)
+elseif(node_version VERSION_LESS 20.19 OR NOT EXISTS ${page_folder}/node_modules/openapi-typescript/package.json)
   message(STATUS "the head's page: left out, node (20.19 or newer) or the packages are missing; scripts/bootstrap page brings them")
 else()
   message(STATUS "the head's page: built by ${RTRAIN_NODE}")
@@ -22,13 +22,16 @@ else()
   set(page_dist ${CMAKE_CURRENT_BINARY_DIR}/page)
   file(GLOB_RECURSE page_inputs CONFIGURE_DEPENDS ${page_folder}/src/*.ts ${page_folder}/src/*.tsx ${page_folder}/src/*.css
        ${page_folder}/public/*)
+  set(page_types ${page_folder}/src/api/described.ts)
+  list(REMOVE_ITEM page_inputs ${page_types})
   add_custom_command(
     OUTPUT ${page_source}
+    COMMAND ${RTRAIN_NODE} ${page_folder}/types.mjs ${openapi_json} ${page_types}
     COMMAND ${RTRAIN_NODE} ${page_folder}/node_modules/vite/bin/vite.js build --logLevel warn --emptyOutDir --outDir ${page_dist}
     COMMAND ${RTRAIN_NODE} ${page_folder}/embed.mjs ${page_dist} ${page_source}
     WORKING_DIRECTORY ${page_folder}
     DEPENDS ${page_inputs} ${page_folder}/index.html ${page_folder}/vite.config.ts ${page_folder}/package-lock.json
-            ${page_folder}/embed.mjs
+            ${page_folder}/embed.mjs ${page_folder}/types.mjs ${openapi_json}
     COMMENT "building the head's page" VERBATIM)
 endif()
 add_library(rtrain_head_page STATIC ${page_source})

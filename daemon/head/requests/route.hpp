@@ -6,25 +6,10 @@
 #include <type_traits>
 
 #include "daemon/head/base/options.hpp"
+#include "daemon/head/openapi/described_routes.hpp"
 #include "daemon/head/requests/exchange.hpp"
 
 namespace rtrain::head {
-
-// The least role for a route. Roles contain each other: viewer < user < admin. The role `metrics` is separate.
-enum class Access {
-    anyone,   // /healthz, /v1/join: without a token
-    browser,  // the page and signing in: without a token, only under the head's own host names
-    metrics,  // the role of that name, or viewer
-    viewer,
-    user,
-    owner,  // the owner of {run}, or an admin
-    admin,
-    agent,           // a caller with a node's certificate
-    agent_or_owner,  // the owner of the run whose directory contains {path}, or an admin
-    agent_or_user,
-    agent_or_admin,
-};
-const char* to_text(Access access);
 
 struct Identity;
 struct HeadFacts;
@@ -86,12 +71,7 @@ struct With<handler> {
 template <auto handler>
 inline constexpr void (*with)(Exchange&, const Parts&) = &With<handler>::answer;
 
-struct Route {
-    const char* method;
-    const char* pattern;  // "/v1/runs/{run}/stop"; "{path...}" matches the rest
-    Access access;
-    const char* summary;
-    const char* query;  // names of the parameters, separated by blanks
+struct Route : DescribedRoute {
     void (*answer)(Exchange&, const Parts&);
 };
 

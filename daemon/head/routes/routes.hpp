@@ -1,15 +1,13 @@
-// The table of all routes of the head. api.hpp authenticates and authorises every request. The OpenAPI description is
-// made from this table.
+// The table of all routes of the head. api.hpp authenticates and authorises every request. Each row has its
+// description in openapi/described_routes.hpp.
 #pragma once
 
 #include <span>
-#include <string>
 
 #include "daemon/head/requests/route.hpp"
 
 namespace rtrain::head {
 
 std::span<const Route> routes();
-std::string openapi();  // openapi.cpp: made from the table
 
 }  // namespace rtrain::head

@@ -21,24 +21,12 @@ export function memoryRatio(node: NodeRecord): number | null {
   return node.memory_total > 0 ? Math.min(1, node.memory_used / node.memory_total) : null;
 }
 
-// Returns the devices of a node. If the head sends only the number of free devices, the first ones are shown as held,
-// without a holder.
-export function devicesOf(node: NodeRecord): GpuDevice[] {
-  if (node.gpu_devices) return node.gpu_devices;
-  let held = node.gpus - Number(node.gpus_free);
-  return Array.from({ length: node.gpus }, (_, index) => {
-    const of = Math.max(0, Math.min(1, held));
-    held -= of;
-    return { index, free: String(1 - of) };
-  });
-}
-
 export function isHeld(device: GpuDevice): boolean {
-  return device.held_by ? device.held_by.length > 0 : Number(device.free ?? 1) < 1;
+  return device.held_by.length > 0;
 }
 
 export function holdersOf(device: GpuDevice): string[] {
-  return [...new Set((device.held_by ?? []).map((one) => one.run))];
+  return [...new Set(device.held_by.map((one) => one.run))];
 }
 
 // Returns the fraction of a GPU's memory in use; null if the node does not report it.
@@ -54,7 +42,7 @@ export interface GpuUse {
 
 // Returns the mean use and the memory of all GPUs of a node together.
 export function gpuUse(node: NodeRecord): GpuUse {
-  const devices = node.gpu_devices ?? [];
+  const devices = node.gpu_devices;
   const busy = devices.flatMap((one) => (typeof one.utilization_ratio === "number" ? [one.utilization_ratio] : []));
   const sized = devices.filter((one) => gpuMemoryRatio(one) !== null);
   const sum = (of: (one: GpuDevice) => number) => sized.reduce((before, one) => before + of(one), 0);

@@ -5,7 +5,7 @@ import { differences } from "../../src/data/differences.ts";
 import { goodputOf } from "../../src/data/goodput.ts";
 import { gridFor, moved, nodeAt, placeOf } from "../../src/data/grid.ts";
 import { intervalsOf, slowestAt, slownessOf, straggler } from "../../src/data/intervals.ts";
-import { devicesOf, allocatedOf, isHeld, share, stateOf } from "../../src/data/nodes.ts";
+import { allocatedOf, share, stateOf } from "../../src/data/nodes.ts";
 import { durationOf, limitOf, progressOf } from "../../src/data/progress.ts";
 import type { NodeRecord, RanksHistory, Run } from "../../src/api/types.ts";
 import { pointOf } from "../../src/data/series.ts";
@@ -36,17 +36,18 @@ test("goodput is in the order of the causes, with shares of the whole; absent wh
 
 test("the rank that does not wait stands out, though all ranks report at the same time", () => {
   const times = Array.from({ length: 10 }, (_, at) => at * 16_000);
-  const history = (values: readonly number[]): RanksHistory => ({ last: 160, ranks: values.map((value, rank) => ({ rank, points: { time_ms: times, min: times.map(() => value), max: times.map(() => value) } })) });
+  const history = (values: readonly number[]): RanksHistory => ({ run_id: "r", key: "k", last: 160, ranks: values.map((value, rank) => ({ rank, seconds_per_point: 16, points: { time_ms: times, min: times.map(() => value), max: times.map(() => value) } })) });
+  const none: RanksHistory = { run_id: "r", key: "k", last: 0, ranks: [] };
   const seen = intervalsOf(history([0.25, 0.25, 0.24, 0.25]), history([0.4, 0.4, 0.96, 0.4]));
   assert.deepEqual(seen.times, times);
   assert.deepEqual([...seen.columns[0]!].map(Math.round), [100, 100, 240, 100]);
   assert.equal(straggler(seen)?.rank, 2);
   assert.equal(slowestAt(seen, 0)?.rank, 2);
   assert.equal(straggler(intervalsOf(history([0.25, 0.25, 0.24, 0.25]), history([0.9, 0.91, 0.92, 0.9]))), null);
-  const unknown = intervalsOf(history([0.25, 0.25, 0.5, 0.25]), { last: 0, ranks: [] });
+  const unknown = intervalsOf(history([0.25, 0.25, 0.5, 0.25]), none);
   assert.deepEqual([...unknown.columns[0]!].map(Math.round), [250, 250, 500, 250]);
   assert.deepEqual([...slownessOf(Float32Array.of(100, 0, 200, 100))], [1, 0, 2, 1]);
-  assert.equal(slowestAt(intervalsOf({ last: 0, ranks: [] }, { last: 0, ranks: [] }), 0), null);
+  assert.equal(slowestAt(intervalsOf(none, none), 0), null);
 });
 
 test("only fields that differ are told, whatever their depth", () => {
@@ -70,9 +71,8 @@ test("the map holds all nodes, and finds the one under the pointer", () => {
   }
 });
 
-test("a head that tells no holders tells how many GPUs are free", () => {
-  const node = { gpus: 4, gpus_free: "1.5", state: "READY", connected: false } as NodeRecord;
-  assert.deepEqual(devicesOf(node).map(isHeld), [true, true, true, false]);
+test("a node without a connection is away, unless it is lost", () => {
+  const node = { state: "READY", connected: false } as NodeRecord;
   assert.equal(stateOf(node), "AWAY");
   assert.equal(stateOf({ ...node, state: "LOST" }), "LOST");
 });

@@ -59,7 +59,7 @@ test("checkpoints stand where their report does", () => {
 
 test("a long run's levels are two points for each stretch, and its keys share them", () => {
   const at = (position: number[], step: number[], attempt: number[], min: number[], max: number[]): RunHistory => ({
-    last: 64, reports_per_point: 16, points: { position, step, attempt, time_ms: step.map((one) => one * 1000), min, max },
+    run_id: "r", last: 64, reports_per_point: 16, points: { position, step, attempt, time_ms: step.map((one) => one * 1000), min, max },
   });
   const points = pointsOf(new Map([
     ["loss", at([0, 16, 32], [1, 16, 20], [1, 1, 2], [5, 3, 4], [9, 7, 8])],

@@ -1,4 +1,5 @@
 // A stranger on every route; roles; join tokens; blobs and storage over HTTPS; streams.
+#include "daemon/head/openapi/openapi.hpp"
 #include "daemon/head/routes/routes.hpp"
 
 #include <atomic>

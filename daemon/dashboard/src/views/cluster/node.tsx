@@ -5,7 +5,7 @@ import { Fact, Panel, ProblemNote, Quiet } from "../../parts/panel.tsx";
 import { State } from "../../parts/state.tsx";
 import { Table } from "../../parts/table.tsx";
 import { Words } from "../../parts/words.tsx";
-import { devicesOf, holdersOf, isHeld, stateOf } from "../../data/nodes.ts";
+import { holdersOf, isHeld, stateOf } from "../../data/nodes.ts";
 import { address } from "../../router.ts";
 import { exact } from "../../text/time.ts";
 import { bytes, duration, percent, resources } from "../../text/units.ts";
@@ -36,13 +36,13 @@ export function NodeView({ name }: { name: string }) {
 
 // Returns which GPUs are used by processes that belong to no run; empty if none are known.
 export function foreignText(node: NodeRecord): string {
-  const used = devicesOf(node).filter((one) => (one.foreign_processes ?? 0) > 0);
+  const used = node.gpu_devices.filter((one) => (one.foreign_processes ?? 0) > 0);
   if (used.length === 0) return "";
   return `Processes that belong to no run compute on ${used.map((one) => `GPU ${one.index} (${one.foreign_processes})`).join(", ")}.`;
 }
 
 function Devices({ node }: { node: NodeRecord }) {
-  const devices = devicesOf(node);
+  const devices = node.gpu_devices;
   const told = (of: (one: (typeof devices)[number]) => unknown) => devices.some((one) => of(one) !== undefined && of(one) !== null);
   return (
     <Table label={`GPUs of ${node.node}`} items={devices} keyOf={(one) => one.index} empty="none"

@@ -5,7 +5,7 @@ import { placeOfName } from "../../parts/colours.ts";
 import { State } from "../../parts/state.tsx";
 import { seriesColour } from "../../text/series_colour.ts";
 import { Words } from "../../parts/words.tsx";
-import { devicesOf, gpuMemoryRatio, gpuUse, holdersOf, allocatedOf, isHeld, memoryRatio, share, stateOf } from "../../data/nodes.ts";
+import { gpuMemoryRatio, gpuUse, holdersOf, allocatedOf, isHeld, memoryRatio, share, stateOf } from "../../data/nodes.ts";
 import { address } from "../../router.ts";
 import { bytes, bytesOf, percent, plural } from "../../text/units.ts";
 
@@ -39,7 +39,7 @@ function Gpu({ device }: { device: GpuDevice }) {
 
 export function NodeCard({ node }: { node: NodeRecord }) {
   const state = stateOf(node);
-  const devices = devicesOf(node);
+  const devices = node.gpu_devices;
   const cpu = share(node, "CPU");
   const memory = memoryRatio(node);
   const gpus = gpuUse(node);

@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { GpuDevice, NodeRecord } from "../../api/types.ts";
 import { colour, placeOfName, useTheme } from "../../parts/colours.ts";
 import { useWidth } from "../../parts/width.ts";
-import { devicesOf, gpuMemoryRatio, gpuUse, holdersOf, isHeld, memoryRatio, share, stateOf, totalsOf } from "../../data/nodes.ts";
+import { gpuMemoryRatio, gpuUse, holdersOf, isHeld, memoryRatio, share, stateOf, totalsOf } from "../../data/nodes.ts";
 import { gridFor, moved, nodeAt, placeOf } from "../../data/grid.ts";
 import { lookOf, type Tone } from "../../text/states.ts";
 import { plural } from "../../text/units.ts";
@@ -64,7 +64,7 @@ const memory_seen = 4;
 
 function addTile(layers: Layers, node: NodeRecord, tile: number, x: number, y: number) {
   layers.add(0, "track", x, y, tile, tile);
-  const devices = devicesOf(node);
+  const devices = node.gpu_devices;
   const { columns, rows } = cellsOf(devices.length);
   const width = tile / columns;
   const { memory } = gpuUse(node);

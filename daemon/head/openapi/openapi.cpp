@@ -1,9 +1,11 @@
-// Makes the OpenAPI 3.1 description from the table of routes, so that it describes exactly the routes of the table.
-// configs/openapi.json is a copy; a test compares the two.
+// Makes the OpenAPI 3.1 description (openapi.hpp). configs/openapi.json is a copy; a test compares the two.
+#include "daemon/head/openapi/openapi.hpp"
+
+#include <map>
 #include <nlohmann/json.hpp>
 
-#include "daemon/head/routes/answer_schemas.hpp"
-#include "daemon/head/routes/routes.hpp"
+#include "daemon/head/openapi/described_routes.hpp"
+#include "daemon/head/openapi/schemas.hpp"
 
 namespace rtrain::head {
 namespace {
@@ -64,7 +66,7 @@ std::string path_of(std::string pattern) {
     return pattern;
 }
 
-ordered_json parameters(const Route& route) {
+ordered_json parameters(const DescribedRoute& route) {
     ordered_json out = ordered_json::array();
     const std::string path = path_of(route.pattern);
     for (std::size_t at = path.find('{'); at != std::string::npos; at = path.find('{', at + 1))
@@ -108,10 +110,10 @@ ordered_json security(Access access) {
     return ordered_json::array();
 }
 
-ordered_json operation(const Route& route) {
+ordered_json operation(const DescribedRoute& route) {
     ordered_json error = {{"description", "what failed, why, and what to do next"},
                           {"content", {{"application/json", {{"schema", {{"$ref", "#/components/schemas/Error"}}}}}}}};
-    ordered_json responses = answers_of(route.method, route.pattern);
+    ordered_json responses = answers_of(route);
     responses["4XX"] = responses["5XX"] = std::move(error);
     return {{"summary", route.summary},
             {"description", std::string("Needs ") + to_text(route.access) + "."},
@@ -157,7 +159,8 @@ std::string lower(std::string text) {
 
 std::string openapi() {
     ordered_json paths = ordered_json::object();
-    for (const Route& route : routes()) paths[path_of(route.pattern)][lower(route.method)] = operation(route);
+    for (const DescribedRoute& route : described_routes)
+        paths[path_of(route.pattern)][lower(route.method)] = operation(route);
     const ordered_json page = {{"openapi", "3.1.0"},
                                {"info",
                                 {{"title", "rtrain"},

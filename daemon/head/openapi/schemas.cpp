@@ -1,9 +1,8 @@
-// A field is "name:type". Types are text int number bool time map any, a schema's name, a list [type], and a map of
-// values {type}. A '?' behind the type: may be null. A '?' behind the name: may be missing.
-#include "daemon/head/routes/answer_schemas.hpp"
+// A field is "name:type". Types are text int number bool time map, words a|b, a schema's name, a list [type], and a map
+// of values {type}. A '?' behind the type: may be null. A '?' behind the name: may be missing.
+#include "daemon/head/openapi/schemas.hpp"
 
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 
 namespace rtrain::head {
 namespace {
@@ -15,13 +14,14 @@ struct Kind {
 };
 constexpr Kind kinds[] = {
     {"Health", "status:text version:text"},
-    {"Session", "user:text role:text csrf:text? idle_most_ms:int"},
+    {"Session", "user:text role:viewer|user|admin csrf:text? idle_most_ms:int"},
     {"SessionEnded", "status:text"},
-    {"Share", "total:any allocated:any"},
+    {"GpuShare", "total:int allocated:int"},
+    {"CpuShare", "total:text allocated:text"},
     {"OwnToken", "id:text? role:text user:text expires:time?"},
     {"Status",
-     "cluster_id:text name:text version:text started:time now:time address:text nodes:{int} runs:{int} gpus:Share "
-     "cpus:Share token:OwnToken health:HeadHealth storage_root:text storage_warning:text?"},
+     "cluster_id:text name:text version:text started:time now:time address:text nodes:{int} runs:{int} gpus:GpuShare "
+     "cpus:CpuShare token:OwnToken health:HeadHealth storage_root:text storage_warning:text?"},
     {"Disk", "size:int free:int"},
     {"HeadHealth", "memory_bytes:int? longest_task_seconds:number? data_disk:Disk? storage_disk:Disk?"},
     {"ClusterHistory", "key?:text keys?:[text] last:int seconds_per_point?:int points?:UsagePoints"},
@@ -41,11 +41,16 @@ constexpr Kind kinds[] = {
     {"Run",
      "run_id:text name:text user:text state:text reason:text reason_brief:text reason_kind:text? submitted:time? "
      "started:time? ended:time? attempt:int "
-     "attempts:int failures:int max_failures:int workers:int needs:text queue:text priority:int storage_path:text "
+     "attempts:int failures:int max_failures:int workers:int workers_min:int workers_max:int needs:text queue:text "
+     "priority:int storage_path:text "
      "run_path:text nodes:[text] last_report:Report? checkpoints:int checkpoints_lost:int latest_checkpoint:text? "
      "restored_from:text? "
-     "warnings:[text] stop:map labels:{text} job?:map? goodput?:Goodput advice?:[Advice] "
+     "warnings:[text] checkpoint_asked:CheckpointAsked? after:[After] array:text? array_index:int? "
+     "array_runs?:[ArrayRun] stop:map labels:{text} job?:map? goodput?:Goodput advice?:[Advice] "
      "report_wait?:ReportWait? memory_limit?:MemoryLimit?"},
+    {"CheckpointAsked", "reason:text why:text asked:time deadline:time? workers:int?"},
+    {"After", "run_id:text until:text"},
+    {"ArrayRun", "run_id:text name:text state:text"},
     {"MemoryLimit", "bytes_per_worker:int enforced_by:[text]"},
     {"Goodput", "wall_ms:int ratio:number causes_ms:{int}"},
     {"Advice", "kind:text text:text"},
@@ -56,7 +61,7 @@ constexpr Kind kinds[] = {
     {"Worker",
      "rank:int node:text local_rank:int node_rank:int state:text pid:int gpus:[int] exit_code:int? signal:int? "
      "out_of_memory:bool cause:text stopped_with_attempt:bool"},
-    {"FirstFailure", "rank:int"},
+    {"FirstFailure", "rank:int node:text lead_us:int cause:text"},
     {"Attempt",
      "number:int state:text placed:time? started:time? ended:time? lasted_ms:int from:text? cause:text "
      "cause_brief:text cause_kind:text? world_size:int "
@@ -71,7 +76,7 @@ constexpr Kind kinds[] = {
     {"ReasonGroup", "nodes:int kind:text text:text field:text? line:text?"},
     {"Plan",
      "verdict:text placement:{map} reasons:[NodeReason] nearest_change:text proved:bool headline:text rules:[text] "
-     "nodes:int fitting:int groups:[ReasonGroup] holders:[text] queue:QueuePlace?"},
+     "nodes:int fitting:int groups:[ReasonGroup] holders:[text] queue:QueuePlace? warnings:[text]"},
     {"Explanation",
      "verdict:text? placement:{map} reasons:[NodeReason] nearest_change:text proved:bool headline:text state:text "
      "run_id:text name:text rules:[text] nodes:int fitting:int groups:[ReasonGroup] holders:[text] queue:QueuePlace?"},
@@ -79,7 +84,7 @@ constexpr Kind kinds[] = {
      "node:text state:text connected:bool address:text port:int resources:{text} free:{text} gpus:int gpus_free:text "
      "gpu_model:text gpu_devices:[GpuDevice] labels:{text} registered:time? last_heartbeat_ms:int? reason:text "
      "reason_kind:text? "
-     "warnings:[text] memory_used:int "
+     "warnings:[text] drain_deadline:time? failures:int memory_used:int "
      "memory_total:int version:text runs:[text] facts:{text}"},
     {"GpuHolder", "run:text run_id:text amount:text"},
     {"GpuDevice",
@@ -122,86 +127,17 @@ constexpr Kind kinds[] = {
     {"StorageDone", "bytes?:int done?:bool items?:[StorageEntry]"},
 };
 
-struct RouteAnswer {
-    const char *method, *pattern;
-    const char* status;  // "200 201": any of them
-    const char* answer;  // a kind of answer; "page X": a list of X with a cursor; otherwise a content type
-    const char* stream;  // with follow=true: the kind of each event's data, or ""
-};
-constexpr RouteAnswer answers[] = {
-    {"GET", "/healthz", "200", "Health", ""},
-    {"GET", "/", "200 304", "text/html", ""},
-    {"GET", "/favicon.svg", "200 304", "image/svg+xml", ""},
-    {"GET", "/assets/{file}", "200 304", "text/javascript", ""},
-    {"POST", "/v1/session", "201", "Session", ""},
-    {"GET", "/v1/session", "200", "Session", ""},
-    {"DELETE", "/v1/session", "200", "SessionEnded", ""},
-    {"GET", "/v1/status", "200", "Status", ""},
-    {"GET", "/v1/status/history", "200", "ClusterHistory", ""},
-    {"GET", "/v1/timeline", "200", "Timeline", ""},
-    {"POST", "/v1/runs", "200 201", "Run", ""},
-    {"GET", "/v1/runs", "200", "page Run", ""},
-    {"GET", "/v1/runs/{run}", "200", "Run", ""},
-    {"DELETE", "/v1/runs/{run}", "200", "RemovedRun", ""},
-    {"POST", "/v1/runs/{run}/stop", "200 202", "Run", ""},
-    {"POST", "/v1/runs/{run}/checkpoint", "200 202", "Run", ""},
-    {"POST", "/v1/runs/{run}/resize", "200 202", "Run", ""},
-    {"POST", "/v1/runs/{run}/priority", "202", "Run", ""},
-    {"POST", "/v1/runs/{run}/restore", "201", "Run", ""},
-    {"POST", "/v1/runs/{run}/stack", "202", "Stacks", ""},
-    {"GET", "/v1/runs/{run}/attempts", "200", "page Attempt", ""},
-    {"GET", "/v1/runs/{run}/logs", "200", "application/jsonl", "LogLine"},
-    {"GET", "/v1/runs/{run}/metrics", "200", "page Report", "Report"},
-    {"GET", "/v1/runs/{run}/metrics/history", "200", "RunHistory", ""},
-    {"GET", "/v1/runs/{run}/ranks/history", "200", "RanksHistory", ""},
-    {"GET", "/v1/runs/{run}/ranks/{rank}/history", "200", "RankHistory", ""},
-    {"GET", "/v1/runs/{run}/checkpoints", "200", "page Checkpoint", ""},
-    {"POST", "/v1/runs/{run}/checkpoints/verify", "200", "VerifiedFiles", ""},
-    {"POST", "/v1/runs/{run}/checkpoints/verified", "200", "VerifiedCheckpoints", ""},
-    {"GET", "/v1/runs/{run}/ranks", "200", "page RankUse", ""},
-    {"GET", "/v1/runs/{run}/explain", "200", "Explanation", ""},
-    {"GET", "/v1/runs/{run}/files/{path...}", "200", "application/octet-stream", "FileList"},
-    {"GET", "/v1/runs/{run}/values", "200", "Values", ""},
-    {"GET", "/v1/runs/{run}/values/{key}", "200", "application/octet-stream", ""},
-    {"PUT", "/v1/runs/{run}/values/{key}", "200", "Value", ""},
-    {"GET", "/v1/nodes", "200", "page Node", ""},
-    {"GET", "/v1/nodes/{node}", "200", "Node", ""},
-    {"GET", "/v1/nodes/{node}/history", "200", "NodeHistory", ""},
-    {"POST", "/v1/nodes/{node}/drain", "200", "Node", ""},
-    {"POST", "/v1/nodes/{node}/quarantine", "200", "Node", ""},
-    {"POST", "/v1/nodes/{node}/undrain", "200", "Node", ""},
-    {"POST", "/v1/nodes/{node}/leave", "200", "NodeLeft", ""},
-    {"GET", "/v1/demand", "200", "page Demand", ""},
-    {"GET", "/v1/queue", "200", "page Waiting", ""},
-    {"GET", "/v1/queues", "200", "page Queue", ""},
-    {"PUT", "/v1/queues", "200", "page Queue", ""},
-    {"PUT", "/v1/queues/{queue}", "200", "page Queue", ""},
-    {"DELETE", "/v1/queues/{queue}", "200", "page Queue", ""},
-    {"GET", "/v1/report", "200", "page Use", ""},
-    {"GET", "/v1/events", "200", "page Event", "Event"},
-    {"POST", "/v1/plan", "200", "Plan", ""},
-    {"GET", "/v1/tokens", "200", "page Token", ""},
-    {"POST", "/v1/tokens", "201", "Token", ""},
-    {"DELETE", "/v1/tokens/{id}", "200", "Token", ""},
-    {"GET", "/v1/audit", "200", "page AuditRow", ""},
-    {"GET", "/v1/quotas/{user}", "200", "Quota", ""},
-    {"PUT", "/v1/quotas/{user}", "200", "Quota", ""},
-    {"HEAD", "/v1/blobs/{sha256}", "200", "", ""},
-    {"GET", "/v1/blobs/{sha256}", "200", "application/zstd", ""},
-    {"PUT", "/v1/blobs/{sha256}", "201", "Blob", ""},
-    {"POST", "/v1/join", "200", "Certificate", ""},
-    {"POST", "/v1/certificate", "200", "Certificate", ""},
-    {"POST", "/v1/head/backup", "200", "Backup", ""},
-    {"POST", "/v1/head/stop", "202", "Stopping", ""},
-    {"GET", "/v1/storage/{path...}", "200", "application/octet-stream", "StorageDone"},
-    {"PUT", "/v1/storage/{path...}", "200 201", "StorageDone", ""},
-    {"DELETE", "/v1/storage/{path...}", "200", "StorageDone", ""},
-    {"GET", "/v1/agents", "101", "", ""},
-    {"GET", "/metrics", "200", "text/plain", ""},
-    {"GET", "/openapi.json", "200", "application/json", ""},
-};
-
 ordered_json reference(const std::string& kind) { return {{"$ref", "#/components/schemas/" + kind}}; }
+
+ordered_json words_of(const std::string& type) {
+    ordered_json words = ordered_json::array();
+    for (std::size_t begin = 0; begin <= type.size();) {
+        const std::size_t end = std::min(type.find('|', begin), type.size());
+        words.push_back(type.substr(begin, end - begin));
+        begin = end + 1;
+    }
+    return words;
+}
 
 ordered_json type_of(std::string type) {
     const bool nullable = type.ends_with('?');
@@ -217,12 +153,12 @@ ordered_json type_of(std::string type) {
         out = {{"type", type == "bool" ? "boolean" : "number"}};
     else if (type == "map")
         out = {{"type", "object"}};
-    else if (type == "any")
-        out = ordered_json::object();
     else if (type.starts_with('['))
         out = {{"type", "array"}, {"items", type_of(type.substr(1, type.size() - 2))}};
     else if (type.starts_with('{'))
         out = {{"type", "object"}, {"additionalProperties", type_of(type.substr(1, type.size() - 2))}};
+    else if (type.find('|') != std::string::npos)
+        out = {{"type", "string"}, {"enum", words_of(type)}};
     else
         out = reference(type);
     return nullable ? ordered_json{{"anyOf", {out, {{"type", "null"}}}}} : out;
@@ -255,7 +191,7 @@ ordered_json page_of(const std::string& kind) {
              {{"items", {{"type", "array"}, {"items", reference(kind)}}}, {"next_cursor", type_of("text?")}}}};
 }
 
-ordered_json content_of(const RouteAnswer& row) {
+ordered_json content_of(const DescribedRoute& row) {
     const std::string answer = row.answer, stream = row.stream;
     ordered_json content = ordered_json::object();
     if (answer.find('/') != std::string::npos)
@@ -281,20 +217,16 @@ ordered_json answer_schemas() {
     return out;
 }
 
-ordered_json answers_of(const std::string& method, const std::string& pattern) {
-    for (const RouteAnswer& row : answers) {
-        if (row.method != method || row.pattern != pattern) continue;
-        ordered_json out = ordered_json::object();
-        const std::string codes = row.status;
-        for (std::size_t at = 0; at < codes.size(); at += 4) {
-            ordered_json& response = out[codes.substr(at, 3)];
-            response["description"] =
-                std::string(row.stream).empty() ? "done" : "done; a schema beside a stream is each event's";
-            if (*row.answer != '\0') response["content"] = content_of(row);
-        }
-        return out;
+ordered_json answers_of(const DescribedRoute& route) {
+    ordered_json out = ordered_json::object();
+    const std::string codes = route.status;
+    for (std::size_t at = 0; at < codes.size(); at += 4) {
+        ordered_json& response = out[codes.substr(at, 3)];
+        response["description"] =
+            std::string(route.stream).empty() ? "done" : "done; a schema beside a stream is each event's";
+        if (*route.answer != '\0') response["content"] = content_of(route);
     }
-    throw std::logic_error("no answer is described for " + method + " " + pattern);
+    return out;
 }
 
 }  // namespace rtrain::head
