@@ -143,7 +143,10 @@ def test_every_answer_of_a_live_head_is_as_described(cluster, tmp_path):
     waiting = {**spec, "name": "waiting", "scaling": {"workers": 9}}
     api.check("POST", "/v1/runs", {"job": waiting})
     grid = {**spec, "name": "grid", "scaling": {"workers": 9}}
-    assert len(api.check("POST", "/v1/runs", {"job": grid, "array": "1-2"}, status=201)["array_runs"]) == 2
+    members = api.check("POST", "/v1/runs", {"job": grid, "array": "1-2"}, status=201)["array_runs"]
+    assert [member["name"] for member in members] == ["grid-1", "grid-2"]
+    for member in members:
+        api.check("POST", f"/v1/runs/{member['run_id']}/stop")
     for target in [
         "/healthz", "/v1/status", "/v1/runs?all=true", "/v1/runs?limit=1", "/v1/runs/good", "/v1/runs/first",
         "/v1/runs/good/attempts", "/v1/runs/first/attempts", "/v1/runs/first/logs", "/v1/runs/first/logs?follow=true",
