@@ -1,4 +1,5 @@
-// Code archives by their hash: <data>/blobs/<sha256>. A blob is there whole and right, or not at all.
+// Stores code archives by their hash: <data>/blobs/<sha256>. A blob becomes visible only when it is complete and its
+// hash is right.
 #include "daemon/head/files/blobs.hpp"
 
 #include <fcntl.h>
@@ -20,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The blob's path, or empty after a refusal.
+// Returns the blob's path; empty if the request was refused.
 std::string named_blob(Exchange& exchange, const HeadOptions& options) {
     const std::string& sha256 = exchange.variables["sha256"];
     const Status named = blob_name(sha256);
@@ -30,7 +31,8 @@ std::string named_blob(Exchange& exchange, const HeadOptions& options) {
     return "";
 }
 
-// A node is let to the code of its live attempts, and to what their jobs name (a Python run's loop).
+// Returns true if a node may read the blob: the code of its live attempts, or a blob that their jobs name (such as the
+// loop of a Python run).
 bool reached(const Exchange& exchange, const Submissions& submissions, const std::string& sha256) {
     if (exchange.caller.role != Role::node) return true;
     const Cluster& cluster = exchange.view.cluster;
@@ -42,12 +44,12 @@ bool reached(const Exchange& exchange, const Submissions& submissions, const std
     return false;
 }
 
-// People have what they have sent: a hash is in views and logs, and opens nothing.
+// A person may read the blobs that they have uploaded. A hash alone, which views and logs show, gives no access.
 bool may_have(const Exchange& exchange, const Ownership& ownership) {
     return exchange.caller.role == Role::node || ownership.has_blob(exchange.caller, exchange.variables.at("sha256"));
 }
 
-// Blocking: hash, sync, put in place.
+// Checks the hash, syncs the file and moves it to its place. Blocks on the disk.
 Status settle(const std::string& upload, const std::string& path, const std::string& sha256) {
     const auto hash = storage::hash_file(upload);
     if (!hash) return hash.error();
@@ -62,7 +64,7 @@ Status settle(const std::string& upload, const std::string& path, const std::str
     fs::rename(upload, path, failed);
     if (failed) return Error{ErrorCode::io, "moving to " + path + ": " + failed.message(), "check the head's disk"};
     return storage::disk::sync_directory(
-        fs::path(path).parent_path());  // else a power cut takes back what was answered
+        fs::path(path).parent_path());  // so that the answer still holds after a power cut
 }
 
 }  // namespace
@@ -71,10 +73,11 @@ void head_blob(Exchange& exchange, const HeadOptions& options, const Ownership& 
                const Submissions& submissions) {
     const std::string path = named_blob(exchange, options);
     if (path.empty()) return;
-    if (!reached(exchange, submissions, exchange.variables["sha256"]))  // is not told whether it is there
+    if (!reached(exchange, submissions,
+                 exchange.variables["sha256"]))  // the answer does not show whether the blob exists
         return exchange.responder->send(net::Response{.status = 404, .body = ""});
     if (!may_have(exchange, ownership)) return exchange.responder->send(net::Response{.status = 404, .body = ""});
-    // Whoever asks is about to submit with it: it counts as fresh.
+    // Counts as a use, since the caller is about to submit a job with it.
     std::error_code absent;
     fs::last_write_time(path, fs::file_time_type::clock::now(), absent);
     exchange.responder->send(net::Response{.status = absent ? 404 : 200, .body = ""});

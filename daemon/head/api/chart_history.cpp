@@ -1,5 +1,5 @@
-// The routes of charts answer with a metric of a run, and with the usage of nodes and ranks. Answers are made beside
-// the loop (history/chart_history.hpp).
+// Handlers for charts: a metric of a run, and the usage of the cluster, nodes and ranks. A thread beside the loop makes
+// the answers (history/chart_history.hpp).
 #include "daemon/head/history/chart_history.hpp"
 
 #include "base/json_text.hpp"
@@ -11,7 +11,7 @@
 namespace rtrain::head {
 namespace {
 
-// An answer about all ranks has at most so many ranks, and points in all: some 4 MiB of text.
+// Bounds of an answer about all ranks: ranks, and points of all ranks together. They make about 4 MiB of text.
 constexpr std::size_t ranks_most = 1'024;
 constexpr std::uint64_t ranks_points_most = 131'072;
 
@@ -28,7 +28,7 @@ Result<history::Window> window_of(const Exchange& exchange, std::uint64_t units_
     return history::Window{.first = from / units_per_one, .last = to / units_per_one, .points = points};
 }
 
-// The members that say what the answer is about, as JSON text without its braces.
+// The members that name the answer's subject, as JSON text without braces.
 std::string head_of(const Exchange& exchange, json about) {
     about["schema_version"] = 1;
     if (const std::string key = exchange.query("key"); !key.empty()) about["key"] = key;
@@ -43,7 +43,7 @@ ChartHistory::Then reply_to(const Exchange& exchange) {
     };
 }
 
-// The largest number of ranks that an attempt of the run had.
+// Returns the largest number of ranks that an attempt of the run had.
 std::size_t most_ranks(const Exchange& exchange, const Run& run) {
     std::size_t most = 0;
     for (const Attempt* attempt : attempts_of(exchange.view.cluster, run.id))
@@ -75,7 +75,7 @@ void get_run_history(Exchange& exchange, ChartHistory& charts) {
                                         .key = exchange.query("key"),
                                         .window = *window,
                                         .head = head_of(exchange, {{"run_id", exchange.view.run_id(run.id)}})};
-        // Reports that came but are not written yet belong to the answer.
+        // The answer includes reports that have been received but not written yet.
         exchange.durability.once_written(
             [kept = exchange, &charts, id = run.id, question = std::move(question)]() mutable {
                 if (!charts.of_run(id, std::move(question), reply_to(kept))) refuse_busy(kept);

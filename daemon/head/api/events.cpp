@@ -1,5 +1,5 @@
-// Events: pages of what was, and a stream of what comes. Stream ids are positions, so a reader that was cut
-// goes on where it was (Last-Event-ID, or ?after=).
+// Lists events and streams new ones. Ids of the stream are positions, so a reader whose connection broke continues at
+// the same event (Last-Event-ID, or ?after=).
 #include "base/json_text.hpp"
 #include "daemon/head/api/handlers.hpp"
 #include "daemon/head/loop/feeds.hpp"
@@ -10,7 +10,7 @@ namespace rtrain::head {
 namespace {
 
 constexpr std::size_t rows_each = 200;
-constexpr std::size_t event_page_bytes = 2 << 20;  // of the events' texts
+constexpr std::size_t event_page_bytes = 2 << 20;  // bound on the texts of a page's events
 
 void follow_events(Exchange& exchange, const state::SqliteJournal& journal, Feeds& feeds, std::uint64_t after,
                    std::optional<RunId> run) {

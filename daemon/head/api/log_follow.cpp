@@ -1,5 +1,4 @@
-// Logs of a run as a stream that goes on until the run has ended; who follows may have the run's notices (missing
-// ranks, for example) in the same stream.
+// Streams the logs of a run until the run has ended. The stream may include the run's notices, such as missing ranks.
 #include "daemon/head/api/log_follow.hpp"
 
 #include <algorithm>
@@ -18,10 +17,11 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::size_t file_bytes_at_once = 64 << 10;  // of one file at a time, so that no rank drowns the others
-constexpr std::size_t sent_at_once = 1 << 20;         // by one look, and as much waits for the reader at most
-constexpr std::uint64_t behind_at_most = 8 << 20;   // farther behind a flooding rank, the live stream skips and says so
-constexpr std::int64_t complete_within_ms = 5'000;  // after the run's end: what comes later is read without follow
+constexpr std::size_t file_bytes_at_once =
+    64 << 10;                                  // bound for each file in a turn, so that no rank displaces the others
+constexpr std::size_t sent_at_once = 1 << 20;  // bound for one look, and for unsent text
+constexpr std::uint64_t behind_at_most = 8 << 20;   // farther behind, the live stream skips lines and sends a notice
+constexpr std::int64_t complete_within_ms = 5'000;  // after the run's end; later lines are read without follow
 
 constexpr std::size_t events_at_once = 200;
 
@@ -30,30 +30,31 @@ std::int64_t steady_ms() {
         .count();
 }
 
-// A follower's place in each file, and the lines that a look at the files finds behind it. Looks are made on the pool.
+// The position of a follower in each file, and the lines that a look at the files has read after it. A thread of the
+// pool makes a look.
 struct LogLook {
     std::string directory;
     RunId run;
     LogQuestion question;
     bool newest = false;
-    std::optional<LineStates> states{};  // where they are asked for
-    bool ids = false;                    // the last line of a look says how far the stream has come
+    std::optional<LineStates> states{};  // present if the client requests states
+    bool ids = false;                    // the last line of a look has the position of the stream as its id
     bool begun = false;
     std::uint32_t first_attempt = 0;
     LogPosition sent{};
-    struct Expected {  // ranks whose files will come after the run's end, if they are not there yet
+    struct Expected {  // ranks whose files are expected after the run's end
         std::uint32_t attempt = 0;
         std::vector<std::uint32_t> ranks{};
     };
     Expected expected{};
 
     std::vector<std::string> pieces{};
-    std::size_t bytes = 0;       // of the pieces
-    std::size_t last_event = 0;  // where it begins in the last piece
-    std::size_t next_file = 0;   // that a look begins with, modulo their number
+    std::size_t bytes = 0;       // bytes of the pieces
+    std::size_t last_event = 0;  // its begin in the last piece
+    std::size_t next_file = 0;   // the file with which a look begins, modulo the number of files
     bool more = false, complete = true, progressed = false;
-    bool failed = false;                         // some could not be read
-    std::optional<std::int64_t> state_due_ms{};  // a state was held back for so long
+    bool failed = false;                         // true if a file could not be read
+    std::optional<std::int64_t> state_due_ms{};  // time until which a state is held back
 
     void look() {
         pieces.clear();
@@ -68,7 +69,7 @@ struct LogLook {
         std::erase_if(files, [this](const LogFile& file) { return !means(question, file.name); });
         std::erase_if(files, [this](const LogFile& file) { return newest && file.name.attempt < first_attempt; });
         if (!std::exchange(begun, true)) begin(files);
-        // A look that has its fill ends early: the next one begins with the files that this one did not come to.
+        // A look that reaches its bound ends early. The next look begins with the files that are left.
         const std::size_t first = files.empty() ? 0 : next_file % files.size();
         for (std::size_t i = 0; i < files.size(); ++i) {
             const LogFile& file = files[(first + i) % files.size()];
@@ -98,7 +99,7 @@ struct LogLook {
         return true;
     }
 
-    // A client's position may name files that never were: they are not kept, and not sent back.
+    // A client's position may name files that do not exist. They are dropped.
     void forget_invented(const std::vector<LogFile>& files) {
         LogPosition real;
         for (const LogFile& file : files)
@@ -106,7 +107,7 @@ struct LogLook {
         sent = std::move(real);
     }
 
-    // Where the stream begins: at the last `tail` lines, at a time, or at the beginning.
+    // Sets the begin of the stream: at the last `tail` lines, at a time, or at the first line.
     void begin(const std::vector<LogFile>& files) {
         for (const LogFile& file : files)
             if (question.tail) sent[file.name] = tail_offset(file, *question.tail);
@@ -114,7 +115,7 @@ struct LogLook {
 
     static std::uint64_t tail_offset(const LogFile& file, std::size_t lines) {
         std::uint64_t offset = file.bytes > file_bytes_at_once ? file.bytes - file_bytes_at_once : 0;
-        const bool whole = !file.cuts.empty() && file.cuts.back().end >= offset;  // what is left of it begins here
+        const bool whole = !file.cuts.empty() && file.cuts.back().end >= offset;  // the rest of the file begins here
         if (whole) offset = std::min(file.cuts.back().end, file.bytes);
         const bool cut = offset > 0 && !whole;
         auto read = read_lines(file.path, offset, file_bytes_at_once, Unfinished::take);
@@ -161,8 +162,8 @@ struct LogLook {
         if (!out.empty()) pieces.push_back(std::move(out));
     }
 
-    // A line that is longer than a piece comes in several, of which the last one alone has an end. Of a line that is
-    // written over the others have no text: a program may write it over millions of times.
+    // A line that is longer than a piece is sent in several parts, and only the last part has an end. If a program
+    // writes over a line, the earlier parts have no text, since it may do so millions of times.
     std::string json_of(const LogFile& file, std::int64_t time, const ReadLine& line) {
         if (!states) return line_json(file.name, time, line.text);
         if (line.has_end || file.complete)
@@ -173,7 +174,8 @@ struct LogLook {
                                     state.value_or(""), LineEnd::not_yet);
     }
 
-    // Sends the newest state of the line that begins at `at`. Where more than that line is there, a later look comes.
+    // Sends the newest state of the line that begins at `at`. If the file has more than that line, a later look reads
+    // it.
     void put_state(std::string& out, const LogFile& file, std::uint64_t at) {
         if (at >= file.bytes || file.bytes - at >= file_bytes_at_once || storage::cut_from(file.cuts, at)) return;
         const std::string tail = read_bytes(file.path, at, static_cast<std::size_t>(file.bytes - at));
@@ -189,7 +191,7 @@ struct LogLook {
     }
 };
 
-// The states that the client asks for: one of each file in `states_ms`.
+// Reads the requested interval of states: one state of each file in `states_ms`.
 std::optional<LineStates> states_asked(const Exchange& exchange) {
     const std::string text = exchange.query("states_ms");
     std::int64_t apart_ms = 0;
@@ -206,7 +208,7 @@ std::optional<std::uint64_t> notices_asked(const Exchange& exchange) {
     return after;
 }
 
-// A stream of a run's logs, and of its notices where they were asked for.
+// A stream of a run's logs, and of its notices if the client requests them.
 class LogFollower : public std::enable_shared_from_this<LogFollower> {
   public:
     LogFollower(const Exchange& exchange, const state::SqliteJournal& journal, Feeds& feeds, LogLook look)
@@ -245,7 +247,7 @@ class LogFollower : public std::enable_shared_from_this<LogFollower> {
   private:
     enum class Looking { no, now, done };
 
-    // Whether the look that began after the run's end has found the last of its lines, or no more are waited for.
+    // Returns true if the look after the run's end has read the last line, or if the stream no longer waits for lines.
     bool shows_all(const Run& run) const {
         const bool late = wall_ms() - run.ended_wall_ms > complete_within_ms;
         return !look_->failed && (look_->complete || (late && !look_->progressed));
@@ -279,7 +281,8 @@ class LogFollower : public std::enable_shared_from_this<LogFollower> {
             });
     }
 
-    // The newest attempt's ranks that write logs. The run's end may come before the first piece of their files does.
+    // Returns the ranks of the newest attempt that write logs. The run may end before the head receives the first piece
+    // of their files.
     LogLook::Expected expected() const {
         LogLook::Expected expected;
         const auto attempts = attempts_of(view_.cluster, look_->run);
@@ -287,10 +290,10 @@ class LogFollower : public std::enable_shared_from_this<LogFollower> {
         const Attempt& newest = *attempts.back();
         expected.attempt = newest.id.number;
         for (std::uint32_t rank = 0; rank < newest.workers.size(); ++rank) {
-            if (newest.workers[rank].pid == 0) continue;  // it has not run
+            if (newest.workers[rank].pid == 0) continue;  // the rank has not run
             const auto node = view_.cluster.nodes.find(newest.workers[rank].seat.node);
             const bool is_simulated = node != view_.cluster.nodes.end() && node->second.labels.contains("simulated");
-            if (!is_simulated) expected.ranks.push_back(rank);  // a simulated node's ranks print nothing
+            if (!is_simulated) expected.ranks.push_back(rank);  // the ranks of a simulated node print nothing
         }
         return expected;
     }
@@ -313,14 +316,14 @@ class LogFollower : public std::enable_shared_from_this<LogFollower> {
     const net::Background background_;
     const state::SqliteJournal& journal_;
     Feeds& feeds_;
-    const std::shared_ptr<LogLook> look_;  // the pool's while it looks
+    const std::shared_ptr<LogLook> look_;  // used by the pool during a look
     std::optional<std::uint64_t> notices_after_;
     Looking looking_ = Looking::no;
-    std::optional<std::uint64_t> seen_news_;     // as the last look began
-    std::optional<std::uint64_t> noticed_news_;  // as notices were read last
-    bool looks_again_ = false;                   // a timer runs, since a look has held a state back
-    bool state_due_ = false;                     // the time of that state has come
-    bool ended_before_ = false;                  // the run, for good, as the last look began
+    std::optional<std::uint64_t> seen_news_;     // value at the begin of the last look
+    std::optional<std::uint64_t> noticed_news_;  // value at the last reading of notices
+    bool looks_again_ = false;                   // true while a timer runs for a state that was held back
+    bool state_due_ = false;                     // true once that timer has ended
+    bool ended_before_ = false;                  // true if the run had ended at the begin of the last look
     Feeds::Ready ready_;
 };
 
@@ -351,7 +354,7 @@ void follow_logs(Exchange& exchange, const LogIntake& logs, const state::SqliteJ
     if (!look.sent.empty()) look.question.tail.reset();
     const auto attempts = attempts_of(exchange.view.cluster, following.run);
     if (look.newest && !attempts.empty()) look.first_attempt = attempts.back()->id.number;
-    // The stream goes on with later attempts, and a claim may give the newest one a later number.
+    // Later attempts belong to the stream too, and a claim may give the newest attempt a higher number.
     if (look.newest) look.question.attempts.reset();
     auto follower = std::make_shared<LogFollower>(exchange, journal, feeds, std::move(look));
     follower->on_ready(

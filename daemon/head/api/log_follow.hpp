@@ -1,4 +1,4 @@
-// The stream of a run's logs, as the route of logs begins it.
+// Streams the logs of a run, for the route of logs.
 #pragma once
 
 #include "daemon/head/logs/log_intake.hpp"

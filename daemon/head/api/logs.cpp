@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::int64_t retry_after_s = 2;
 
-// The lines that are there now. They are made as fast as the client takes them, so no file and little memory is needed.
+// Sends the present lines. They are read as fast as the client receives them, so the answer needs no file and little
+// memory.
 net::Response lines_answer(const Exchange& exchange, const std::string& directory, std::shared_ptr<LogMerge> lines,
                            LogAnswers::Place place) {
     net::Response answer{.status = 200, .content_type = "application/jsonl", .place = directory};

@@ -20,18 +20,18 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::size_t xids_most = 32;  // of a GPU
+constexpr std::size_t xids_most = 32;  // for each GPU
 constexpr std::array<std::string_view, 2> places = {"data", "scratch"};
 constexpr std::size_t users_most = 100;
-constexpr std::size_t readers_max = 8, readers_max_of_user = 2;  // that wait: each is sent megabytes
+constexpr std::size_t readers_max = 8, readers_max_of_user = 2;  // waiting readers; each gets megabytes
 
-// What an agent does not know is below 0 in its message, and left out here.
+// Leaves out a value below 0, which an agent sends for an unknown value.
 std::optional<double> known(std::int64_t value, double units_per_one) {
     if (value < 0) return std::nullopt;
     return static_cast<double>(value) / units_per_one;
 }
 
-// A node says which errors there were, and a label's values are few.
+// Bounds the number of label values, since a node chooses the numbers of the errors.
 std::map<std::uint64_t, std::uint64_t> few(const std::map<std::uint64_t, std::uint64_t>& xids) {
     std::map<std::uint64_t, std::uint64_t> shown;
     for (const auto& xid : xids)
@@ -75,7 +75,7 @@ metrics::LiveNode live_node(const protocol::Heartbeat& heartbeat, const Node& no
     return shown;
 }
 
-// nullopt: its file system does not say.
+// Returns nullopt if the file system does not report it.
 std::optional<metrics::LiveDisk> disk_of(const std::string& directory) {
     struct statvfs disk{};
     if (::statvfs(directory.c_str(), &disk) != 0) return std::nullopt;
@@ -110,13 +110,13 @@ void add_users(metrics::Live& live, const UserBytes& bytes) {
     live.head_disk_reserved = {{"files", bytes.scarce_for_files()}, {"rows", bytes.scarce_for_rows()}};
 }
 
-struct Steps {  // of the ranks of one run
+struct Steps {  // the steps of one run's ranks
     std::int64_t fastest_ms = 0, slowest_ms = 0;
 };
 
 }  // namespace
 
-// What one page is made of.
+// The data of one page.
 struct MetricsPage::Making {
     Making(const View& seen, const Sessions& agents, std::string directory)
         : view(seen),

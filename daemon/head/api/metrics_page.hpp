@@ -1,5 +1,5 @@
-// GET /metrics. For thousands of runs its text is megabytes: the records are taken in slices on the loop, and the text
-// is made of them by a thread beside it.
+// Answers GET /metrics. The text may have megabytes, so the loop copies the records in slices, and a thread beside the
+// loop makes the text.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@
 
 namespace rtrain::head {
 
-// Makes one page at a time. Who asks while one is made has to wait for the next, which then answers all who wait.
+// Makes one page at a time. Requests that arrive meanwhile wait for the next page, which answers all of them.
 class MetricsPage {
   public:
     struct Uses {
@@ -34,7 +34,7 @@ class MetricsPage {
         std::string user;
         std::shared_ptr<net::Responder> responder;
     };
-    // Answers later, on the loop; false: too many wait already, of this user or of all.
+    // Answers later, on the loop. Returns false if too many requests wait already, of this user or of all users.
     bool request(Reader reader);
 
   private:
@@ -44,9 +44,10 @@ class MetricsPage {
     void answer(const net::Response& page);
 
     const Uses uses_;
-    std::vector<Reader> waiting_, served_;  // for the next page; by the one that is made
+    std::vector<Reader> waiting_, served_;  // requests for the next page; requests that the current page answers
     bool making_ = false;
-    net::WorkThread thread_{net::ThreadPriority::behind_loop};  // last: it ends before what it works on
+    net::WorkThread thread_{
+        net::ThreadPriority::behind_loop};  // the last member, so that it ends before the data that it uses
 };
 
 }  // namespace rtrain::head

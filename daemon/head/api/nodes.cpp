@@ -1,4 +1,4 @@
-// Nodes: what they have, what is free, taking them in and out of service, and the endpoint of their agents.
+// Nodes: their resources, their actions (drain, quarantine, undrain, leave), and the endpoint of their agents.
 #include "daemon/head/api/handlers.hpp"
 #include "daemon/head/autoscale/autoscaler.hpp"
 #include "daemon/head/base/clock.hpp"
@@ -9,9 +9,9 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::size_t xids_of_device_most = 32;  // of a GPU
+constexpr std::size_t xids_of_device_most = 32;  // for each GPU
 
-// Returns a number of an agent's message, or null: a number that the agent does not know is below 0.
+// Returns a number of an agent's message; null for a number below 0, which an agent sends for an unknown value.
 json known_or_null(std::int64_t value, double units_per_one) {
     return value < 0 ? json() : json(static_cast<double>(value) / units_per_one);
 }
@@ -31,7 +31,7 @@ void add_live(json& device, const protocol::GpuHeartbeat& gpu) {
     device["xids"] = std::move(xids);
 }
 
-// Each GPU: who holds how much of it, what is free, and what NVML tells, where it tells something.
+// Returns each GPU: its holders with their amounts, the free amount, and the values of NVML if there are any.
 json devices_json(const View& view, const Node& node, const NodeView& capacity, const ClusterIndex& index,
                   const protocol::Heartbeat& heartbeat) {
     std::vector<json> held_by(node.gpus, json::array());
@@ -103,7 +103,7 @@ void reply_node(Exchange& exchange, const Sessions& sessions, const NodeId& id) 
         node_json(exchange.view, exchange.caller, sessions, node->second, in_step(exchange.view.cluster, scratch)));
 }
 
-// Does what a person asked of a node, and answers with the node as it is then.
+// Passes the event to the core, and answers with the node after the decision.
 void change_node(Exchange& exchange, const Sessions& sessions, Event event) {
     exchange.events.take(std::move(event), [kept = exchange, &sessions](const Decision& decision) mutable {
         if (decision.refused) return refuse(kept, *decision.refused);
@@ -160,7 +160,7 @@ void post_quarantine(Exchange& exchange, const Sessions& sessions) {
         NodeQuarantined{.node = NodeId{exchange.variables["node"]}, .by = exchange.caller.user, .reason = *reason});
 }
 
-// Once the machine is being deleted, what started there would end with it.
+// Refused while the machine is being deleted, since new workers there would end with it.
 void post_undrain(Exchange& exchange, const Sessions& sessions, const Autoscaler& autoscaler) {
     const std::string& node = exchange.variables["node"];
     if (autoscaler.releases(node))
@@ -169,14 +169,14 @@ void post_undrain(Exchange& exchange, const Sessions& sessions, const Autoscaler
     change_node(exchange, sessions, NodeUndrained{NodeId{exchange.variables["node"]}});
 }
 
-// Its certificates are revoked, here and with every agent; only a new join token brings it back.
+// Revokes the node's certificates, here and at every agent. Only a new join token adds the node again.
 void post_leave(Exchange& exchange, Sessions& sessions, TokenBook& tokens, Revocations& revocations) {
     const std::string node = exchange.variables["node"];
     if (!exchange.view.cluster.nodes.contains(NodeId{node})) return reply_node(exchange, sessions, NodeId{node});
     revocations.revoke(node);
     tokens.set_left(node, true);
     exchange.events.save(
-        {.tokens = {}, .settings = {{"left/" + node, "1"}}, .done = {}});  // shares the commit of what follows
+        {.tokens = {}, .settings = {{"left/" + node, "1"}}, .done = {}});  // durable together with the event below
     sessions.take_lost_checkpoints(node, "left the cluster");
     exchange.events.take(NodeLeft{NodeId{node}}, [kept = exchange, &sessions, node](const Decision& decision) mutable {
         if (decision.refused) return refuse(kept, *decision.refused);
@@ -185,7 +185,7 @@ void post_leave(Exchange& exchange, Sessions& sessions, TokenBook& tokens, Revoc
     });
 }
 
-// A WebSocket for a caller whose certificate names a node.
+// Accepts the WebSocket of an agent, whose certificate names its node.
 void get_agents(Exchange& exchange, Sessions& sessions) {
     if (!exchange.responder->wants_socket())
         return refuse(exchange, {ErrorCode::usage, "/v1/agents is a WebSocket", "rtrain node join starts an agent"});

@@ -1,4 +1,4 @@
-// Parents are known by a label of the job, so they survive whatever the job survives.
+// A label of the job names the parent, so it exists as long as the job.
 #include "daemon/head/api/parents.hpp"
 
 #include <set>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* parent_label = "rtrain.parent";
 
-// The token was found good before: its id says "run-17" for a worker of that run.
+// Returns the run whose worker sends the request. Its token has been checked before, and has the id "run-17".
 std::optional<RunId> asking_run(const Exchange& exchange) {
     constexpr std::string_view bearer = "Bearer ", run = "run-";
     const std::string header = exchange.request.header("authorization");
@@ -44,7 +44,7 @@ Status mark_parent(const Exchange& exchange, spec::Job& job) {
     return Done{};
 }
 
-// A session's name counts for the token that it comes with alone, so nobody takes part in another user's session.
+// The name of a session is combined with its token, so no user can join another user's session.
 std::string submitting_program(const Exchange& exchange, const std::string& session) {
     const auto& runs = exchange.view.cluster.runs;
     if (const auto asking = asking_run(exchange)) {
@@ -60,7 +60,8 @@ std::string submitting_program(const Exchange& exchange, const std::string& sess
 std::vector<RunId> submitted_below(const View& view, RunId parent) {
     std::vector<RunId> children;
     std::set<std::string> above{view.run_id(parent)};
-    for (const auto& [id, run] : view.cluster.runs) {  // by number: a parent comes before its children
+    for (const auto& [id, run] :
+         view.cluster.runs) {  // in the order of their numbers, so a parent is visited before its children
         if (!above.contains(parent_of(run))) continue;
         above.insert(view.run_id(id));
         if (!terminal(run.state)) children.push_back(id);

@@ -1,4 +1,5 @@
-// Runs that workers of other runs have submitted, by RTRAIN_TOKEN: a driver on a node, say. They are stopped with them.
+// Runs that workers of other runs have submitted with RTRAIN_TOKEN, such as a driver on a node. Such a run is stopped
+// together with its parent.
 #pragma once
 
 #include <string>
@@ -9,15 +10,14 @@
 
 namespace rtrain::head {
 
-// Writes the id of the run whose worker asks into the job's label `rtrain.parent`; refuses when that run is ending.
+// Sets the job's label `rtrain.parent` to the run whose worker sends the request. Fails if that run is ending.
 Status mark_parent(const Exchange& exchange, spec::Job& job);
-// Returns the program that a submission of this caller belongs to (Run::program), from what the head has authenticated:
-// the program of the run whose token is shown, or else the caller's own session of the name `session`. Empty: it
-// belongs to none.
+// Returns the program that a submission of this caller belongs to (Run::program): the program of the run whose token
+// authenticates the request, otherwise the caller's session with the name `session`. Empty: no program.
 std::string submitting_program(const Exchange& exchange, const std::string& session);
-// Returns the id of the run whose worker has submitted this one; empty: nobody's worker has.
+// Returns the id of the run whose worker has submitted this one; empty if no worker has.
 std::string parent_of(const Run& run);
-// The live runs that workers of this one have submitted, and those that theirs have.
+// Returns the live runs that workers of this run have submitted, directly or through other runs.
 std::vector<RunId> submitted_below(const View& view, RunId parent);
 
 }  // namespace rtrain::head

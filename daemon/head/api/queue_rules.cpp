@@ -1,5 +1,5 @@
-// Changes of the queues while the head works. A change is merged with the present rules, and the whole is checked as a
-// file of queues is: so nothing gets in here that `head start --queues` would refuse.
+// Changes the queues of a running head. A change is merged with the present rules, and the result is checked like a
+// file of queues. So a change that `head start --queues` would refuse is refused here too.
 #include <functional>
 #include <optional>
 
@@ -38,7 +38,7 @@ json rules_document(const QueueRules& rules) {
     return out;
 }
 
-// The rules as a file of queues has them. JSON is YAML.
+// Returns the rules in the form of a file of queues, since JSON is YAML.
 json document_of(const Queues& queues) {
     json rules = json::object();
     for (const auto& [name, own] : queues.rules) rules[name] = rules_document(own);
@@ -62,13 +62,13 @@ void merge(json& rules, const json& change) {
     }
 }
 
-// The times that a change is applied anew because others changed the queues before it was decided. Each of them needs
-// a commit of another change in between.
+// The number of times that a change is applied again because the queues changed before it was decided. Each time needs
+// the commit of another change in between.
 constexpr int attempts_most = 8;
 
 using Answer = std::function<void(Exchange&, const Decision&)>;
 
-// Takes the new rules. `changed_from` is given for a change of some of them.
+// Sends the new rules to the core. `changed_from` is given if only some of them change.
 void configure(Exchange& exchange, const std::string& text, std::optional<Queues> changed_from, Answer answer) {
     spec::QueuesAnswer read = spec::read_queues(text);
     if (!read.queues)
@@ -86,15 +86,15 @@ void configure(Exchange& exchange, const std::string& text, std::optional<Queues
         });
 }
 
-// Answers with all queues once they are on the disk.
+// Answers with all queues when they are durable.
 void answer_configured(Exchange& exchange, const Decision& decision) {
     decision.refused ? refuse(exchange, *decision.refused) : get_queues(exchange);
 }
 
-// Changes a document of all queues. Returns why the change is not possible.
+// Changes a document of all queues. Returns an error if the change is not possible.
 using ChangeOfQueues = std::function<Status(json& queues)>;
 
-// Applies the change to the queues as they are when it is decided, so that no change of somebody else is lost.
+// Applies the change to the queues as they are when it is decided, so that no other change is lost.
 void change_queues(Exchange& exchange, const ChangeOfQueues& change, int attempts_left = attempts_most) {
     const Queues before = exchange.view.cluster.queues;
     const std::optional<state::AuditRow> row = exchange.audit ? *exchange.audit : std::nullopt;

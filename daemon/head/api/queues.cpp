@@ -1,4 +1,4 @@
-// The queues: their rules, what they hold with the queues below them, and what they have held lately.
+// Lists the queues: their rules, their holdings with the queues below them, and their recent use.
 #include <algorithm>
 #include <set>
 
@@ -23,7 +23,7 @@ json sums_json(const Sums& sums) {
     return out;
 }
 
-// Itself and every queue below it. A parent that is named in a circle ends after as many steps as there are queues.
+// Returns the queue and every queue below it. The number of steps is bounded, since parents could form a circle.
 bool lies_below(const Queues& queues, std::string queue, const std::string& above) {
     for (std::size_t steps = 0; steps <= queues.rules.size(); ++steps) {
         if (queue == above) return true;

@@ -1,4 +1,4 @@
-// The route of ranks tells what each rank of a run's live attempt uses and waits for, by its node's last heartbeat.
+// Answers what each rank of a run's live attempt uses and waits for, by the last heartbeat of its node.
 #include <map>
 #include <set>
 
@@ -15,7 +15,7 @@ json seconds_or_null(std::int64_t ms) { return ms < 0 ? json() : json(static_cas
 
 struct Heard {
     const protocol::WorkerHeartbeat* worker = nullptr;
-    const std::vector<protocol::GpuHeartbeat>* gpus = nullptr;  // of its node
+    const std::vector<protocol::GpuHeartbeat>* gpus = nullptr;  // the GPUs of its node
 };
 
 void add_gpus(json& out, const Worker& worker, const std::vector<protocol::GpuHeartbeat>& gpus) {
@@ -45,7 +45,7 @@ json rank_json(const Attempt& attempt, std::uint32_t rank, const Heard& heard) {
 
 using Heartbeats = std::map<std::uint32_t, Heard>;  // by rank
 
-// A node tells of its own ranks alone.
+// Reads from a node's heartbeat only the ranks that run on the node.
 Heartbeats heartbeats_of(const View& view, const Sessions& sessions, const Attempt& attempt) {
     Heartbeats out;
     std::set<std::string> nodes;

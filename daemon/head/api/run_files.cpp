@@ -1,5 +1,6 @@
-// A run's directory as far as this machine sees it, for drivers that have no mount; and the small values that a run's
-// workers and driver leave for each other (a return value, what a validation said), which live as long as the record.
+// Serves the files of a run's directory that this machine can read, for drivers without a mount. Stores the small
+// values that a run's workers and driver exchange (a return value, the result of a validation). A value exists as long
+// as the run's record.
 #include <fcntl.h>
 
 #include <algorithm>
@@ -32,10 +33,10 @@ namespace fs = std::filesystem;
 // deletion.
 constexpr std::string_view validation_prefix = "validation-", hold_prefix = "held-";
 
-// A run's directory as this machine sees it. `base` is empty where this machine does not see it.
+// The path of a run's directory on this machine. `base` is empty if this machine cannot read it.
 struct Place {
     std::string base, name, storage_path;
-    std::string user;  // whom run.json must name; empty: anybody
+    std::string user;  // the user that run.json must name; empty: any user
 };
 
 Place place_of(const Exchange& exchange, const HeadOptions& options, const Run& run) {
@@ -50,11 +51,11 @@ Place place_of(const Exchange& exchange, const HeadOptions& options, const Run& 
 
 struct RunDirectory {
     storage::Descriptor directory;
-    std::optional<storage::FileUser> owner;  // with whose rights it is read; none: the head's
+    std::optional<storage::FileUser> owner;  // the directory is read with this user's rights; nullopt: with the head's
 };
 
-// A storage path is the user's word, and may lead anywhere: the directory there must be the caller's own run's. A head
-// that is root reads it with the rights of whoever wrote its run.json.
+// Opens the directory and checks that its run.json names the caller, since a user chooses the storage path and it may
+// lead anywhere. A head that is root reads the directory with the rights of the owner of run.json.
 Result<RunDirectory> opened(const Place& place) {
     const Error unseen{ErrorCode::not_found,
                        "the head does not see the directory of run " + place.name + " at " + place.storage_path,
@@ -80,8 +81,8 @@ bool plain_path(const std::string& path) {
     return true;
 }
 
-// What rtrain itself put there: records, code, logs, committed checkpoints. A storage path is the user's word, so
-// nothing else that happens to lie below it is given out.
+// Returns true for files that rtrain itself has written: records, code, logs, committed checkpoints. Other files below
+// the storage path are not served, since a user chooses that path.
 bool ours(const storage::Descriptor& directory, const std::string& path) {
     const auto lies_there = [&](const std::string& name) {
         return storage::open_beneath(directory, name, O_PATH).ok();
@@ -111,7 +112,7 @@ Result<json> listed(const Place& place, const std::string& prefix) {
     if (!files) return items;  // no such folder
     std::string directory;
     bool shown = false;
-    for (const FoundFile& file : *files) {  // of one directory all are, or none
+    for (const FoundFile& file : *files) {  // either all files of one directory are shown, or none
         const std::string above = file.path.substr(0, std::min(file.path.rfind('/'), file.path.size()));
         if (above != std::exchange(directory, above) || above == file.path) shown = ours(run->directory, file.path);
         if (shown) items.push_back({{"path", file.path}, {"bytes", file.bytes}});
@@ -153,9 +154,9 @@ bool spares(std::string_view prefix, const json& value) {
 
 struct ValueWrite {
     std::string directory, key, aside;
-    std::shared_ptr<const std::string> body;  // megabytes, which nobody copies
+    std::shared_ptr<const std::string> body;  // shared, since it may have megabytes
     std::string user;
-    const UserBytes* bytes = nullptr;  // what is kept for the user
+    const UserBytes* bytes = nullptr;  // counts the user's stored bytes
     std::string path() const { return directory + "/" + key; }
 };
 
@@ -180,7 +181,7 @@ bool of_no_checkpoint(const View& view, RunId run, const std::string& key) {
 
 // The files in a run's directory of values.
 struct Values {
-    std::size_t count = 0;                 // that the limit is for: beside those of checkpoints
+    std::size_t count = 0;  // number of values that the limit counts: those of checkpoints are not counted
     std::vector<std::string> checkpoints;  // keys of values of checkpoints
 };
 Values values_in(const std::string& directory) {
@@ -207,7 +208,7 @@ struct ValueWritten {
     Values beside;
 };
 
-// Waits for the disk.
+// Writes the value's file. Blocks on the disk.
 Result<ValueWritten> write_value(const ValueWrite& value) {
     std::error_code failed;
     fs::create_directories(value.directory, failed);
@@ -223,7 +224,7 @@ Result<ValueWritten> write_value(const ValueWrite& value) {
     return written;
 }
 
-// Answers once the values of checkpoints that are gone are removed, and of a run that is gone all values.
+// Removes the values of checkpoints that no longer exist, or all values if the run was removed. Then answers.
 void reply_without_outdated(Exchange& exchange, RunId run, const ValueWrite& value, const Values& values,
                             std::int64_t written_bytes, UserBytes& bytes) {
     const bool run_is_gone = !exchange.view.cluster.runs.contains(run);
@@ -248,11 +249,11 @@ void reply_without_outdated(Exchange& exchange, RunId run, const ValueWrite& val
 void value_written(Exchange& exchange, RunId run, const ValueWrite& value, const ValueWritten& written,
                    UserBytes& bytes) {
     const auto size = static_cast<std::int64_t>(value.body->size());
-    bytes.add(run, Kept::values, {.files = size - written.bytes_before});  // of a run that is there
+    bytes.add(run, Kept::values, {.files = size - written.bytes_before});  // the run still exists
     reply_without_outdated(exchange, run, value, written.beside, size, bytes);
 }
 
-// The place of the pool where values of a user are written. A user who puts many values waits for those alone.
+// Returns the place on the pool where a user's values are written, so that a user waits only for own values.
 std::string writing_place(const Run& run) { return "the values of " + run.user; }
 
 struct CheckpointValue {
@@ -277,7 +278,7 @@ Result<CheckpointValue> write_value_of_checkpoint(const ValueWrite& value, RunId
     return out;
 }
 
-// The value is on disk, or its checkpoint is gone.
+// Called when the value is on disk, or its checkpoint no longer exists.
 void decide_value(Exchange& exchange, RunId run, const ValueWrite& value, CheckpointValue done, UserBytes& bytes) {
     if (done.is_gone) return reply_without_outdated(exchange, run, value, done.written.beside, 0, bytes);
     if (!done.validated) return value_written(exchange, run, value, done.written, bytes);
@@ -287,7 +288,8 @@ void decide_value(Exchange& exchange, RunId run, const ValueWrite& value, Checkp
                          });
 }
 
-// A value of a checkpoint decides whether that is kept: one is written and decided after the other.
+// Values of a run's checkpoints are written and decided one at a time, since each may change which checkpoints are
+// kept.
 void put_value_of_checkpoint(Exchange& exchange, const Run& run, const ValueWrite& value, UserBytes& bytes,
                              RunLocks& locks) {
     locks.take(run.id, [kept = exchange, run = run.id, place = writing_place(run),

@@ -1,8 +1,8 @@
-// Removing a run: its record, and with ?files=true its directory. The head removes what it sees itself; where the
-// storage path is seen by agents alone, those of the nodes that ran it are asked, one after the other: on shared
-// storage the first removes everything, on disks of their own each has its part. Then the files go first, so that a
-// removal that failed can be asked for again. A directory may have been several runs', one after the other (--resume):
-// it is the newest one's to remove, and run.json names the first.
+// Removes a run: its record, and with ?files=true its directory. The head removes a directory that it can read. If only
+// agents can read the storage path, the agents of the run's nodes remove it one after the other: on shared storage the
+// first removes all files, on local disks each removes its own part. In this case the files are removed before the
+// record, so that a failed removal can be repeated. A directory may belong to several runs, one after the other
+// (--resume). Only the newest of them may remove it, and run.json names the first.
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -27,19 +27,19 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::int64_t patience_ms = 45'000;  // for all nodes together: below what the command line waits for an answer
+constexpr std::int64_t patience_ms = 45'000;  // for all nodes together; less than the time limit of the command line
 
 bool on_cluster(const Run& run) { return run.storage_path.empty() || run.storage_path.starts_with("cluster://"); }
 
-// The directory of a run as this machine sees it, held from the check of its run.json to its removal: who may change
-// the names on the way cannot have another directory removed.
+// A run's directory on this machine. It is open from the check of its run.json until its removal, so that a user who
+// renames directories meanwhile cannot cause the removal of another directory.
 struct Directory {
     std::string path;  // for people
     storage::Descriptor base, itself;
     std::string name;
-    struct stat owner{};  // with whose rights a head that is root removes it
+    struct stat owner{};  // a head that is root removes the directory with this owner's rights
 };
-using Held = std::shared_ptr<Directory>;  // none: not here
+using Held = std::shared_ptr<Directory>;  // null: this machine cannot read the directory
 
 Held local_directory(const HeadOptions& options, const Run& run) {
     const auto uri = storage::parse_uri(on_cluster(run) ? "cluster://" : run.storage_path);
@@ -53,21 +53,22 @@ Held local_directory(const HeadOptions& options, const Run& run) {
         Directory{base + "/" + run.name, std::move(*top), std::move(*itself), run.name, {}});
 }
 
-std::vector<RunId> in_the_same_place(const View& view, const Run& run) {  // itself as well, the oldest first
+std::vector<RunId> in_the_same_place(const View& view, const Run& run) {  // including `run`; the oldest first
     std::vector<RunId> out;
     for (const RunId id : view.names.named(run.name))
         if (storage::same_place(view.cluster.runs.at(id).storage_path, run.storage_path)) out.push_back(id);
     return out;
 }
 
-// Nothing of a run whose storage path was refused to it, or never tried, lies there.
+// Returns true if an attempt of the run has claimed its directory. Otherwise the directory has no file of the run.
 bool has_claimed(const View& view, const Run& run) {
     for (const Attempt* attempt : attempts_of(view.cluster, run.id))
-        if (attempt->master_port != 0) return true;  // told by the node that claimed it
+        if (attempt->master_port != 0) return true;  // set by the node that claimed the attempt
     return run.checkpoints > 0;
 }
 
-// What run.json may say. None: any run of this cluster, since a forerunner's record may be gone.
+// Returns the run ids that run.json may have. Empty: any run of this cluster, since the record of an earlier run may
+// have been removed.
 std::vector<std::string> names_in_header(const View& view, const Run& run) {
     std::vector<std::string> out;
     if (run.resume && has_claimed(view, run)) return out;
@@ -75,7 +76,7 @@ std::vector<std::string> names_in_header(const View& view, const Run& run) {
     return out;
 }
 
-// Whether the directory's run.json names this run, and `user` where one is given.
+// Returns true if the directory's run.json names this run, and `user` unless that is empty.
 bool is_of(const View& view, const Run& run, Directory& directory, const std::string& user) {
     const auto [header, owner] = run_header(directory.itself);
     directory.owner = owner;
@@ -87,7 +88,7 @@ bool is_of(const View& view, const Run& run, Directory& directory, const std::st
                                         [&](const std::string& name) { return header["run_id"] == json(name); });
 }
 
-// The run that lives in this directory, or did after this one: the files are its.
+// Returns an error if another run uses the directory, or has used it after this run. The files belong to that run.
 std::optional<Error> of_another(const View& view, const Run& run) {
     const Run* owner = nullptr;
     for (const RunId id : in_the_same_place(view, run)) {
@@ -105,7 +106,7 @@ std::optional<Error> of_another(const View& view, const Run& run) {
                      "; rtrain runs rm " + own + " without --files removes the record alone"};
 }
 
-// Agents let go of what they keep of the run's attempts, logs that nobody will ask for included.
+// Returns the run's attempts by node. Agents delete their data of these attempts, including logs not yet sent.
 std::vector<std::pair<std::string, protocol::AttemptRef>> attempts_on_nodes(const View& view, RunId run) {
     std::vector<std::pair<std::string, protocol::AttemptRef>> out;
     for (const Attempt* attempt : attempts_of(view.cluster, run)) {
@@ -125,15 +126,15 @@ struct Removal {
     std::string name, run_path;
     json answer;
     std::vector<std::pair<std::string, protocol::AttemptRef>> held;
-    std::vector<std::string> nodes;  // that ran it and are connected: still to be asked
-    std::string asked;               // which of them, for people
-    bool removed = false;            // by some of them
-    std::int64_t deadline_ms = 0;    // monotonic
+    std::vector<std::string> nodes;  // connected nodes of the run that have no order yet
+    std::string asked;               // names of the run's nodes, for messages
+    bool removed = false;            // true if a node has removed files
+    std::int64_t deadline_ms = 0;    // monotonic clock
     protocol::Clear order;
 };
 using Shared = std::shared_ptr<Removal>;
 
-struct SetAside {  // none: nothing is
+struct SetAside {  // an empty name: nothing is set aside
     Held directory;
     std::string name;
 };
@@ -183,7 +184,7 @@ void node_answered(const Shared& removal, const std::string& node, const protoco
     remove_on_nodes(removal);
 }
 
-// Returns what stands in the way by now: while nodes were asked, another run may have begun to go on from these files.
+// Returns an error if the files may no longer be removed: another run may have resumed from them meanwhile.
 std::optional<Error> in_the_way(const Removal& removal) {
     const View& view = removal.exchange.view;
     const auto run = view.cluster.runs.find(removal.run);
@@ -191,7 +192,7 @@ std::optional<Error> in_the_way(const Removal& removal) {
     return Error{ErrorCode::not_found, "run " + removal.name + " was removed meanwhile", "rtrain runs --all"};
 }
 
-// The name is free as soon as the directory is set aside: before the record goes, and a new run may take it.
+// Sets the directory aside before it removes the record, so that the name is free when a new run may take it.
 void remove_here(const Shared& removal, const Held& directory) {
     const auto set_aside = [directory] {
         return as_owner(*directory,
@@ -232,8 +233,8 @@ void remove_on_nodes(const Shared& removal) {
                             [removal, node](const protocol::Cleared& answer) { node_answered(removal, node, answer); });
 }
 
-// Chooses the nodes to ask. False: the request was refused. A node that has left the cluster is not waited for; if all
-// have, nobody can remove anything.
+// Chooses the nodes that remove the files. Returns false if the request was refused. A node that has left the cluster
+// is left out; if all have left, the request is refused.
 bool choose_nodes(Removal& removal) {
     const View& view = removal.exchange.view;
     std::set<std::string> ran;
@@ -313,7 +314,7 @@ void delete_run(Exchange& exchange, const HeadOptions& options, const Ownership&
     if (by_agents && !choose_nodes(*removal)) return;
     if (by_agents) removal->answer["files"] = std::exchange(removal->answer["files_kept"], json());
     if (exchange.asked("dry_run")) return reply_json(exchange, 200, removal->answer);
-    if (by_agents) {  // files may go even if the removal fails half-way: its row comes first
+    if (by_agents) {  // the audit row is durable before the first file is removed
         const Auditing scope(exchange.events, exchange.audit);
         return exchange.events.save({.tokens = {}, .settings = {}, .done = [removal] { remove_on_nodes(removal); }});
     }

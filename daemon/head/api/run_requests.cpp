@@ -1,4 +1,4 @@
-// Requests to a live run: stop, write a checkpoint now, change the number of workers, dump the stacks of its ranks.
+// Requests to a live run: stop, checkpoint now, another number of workers, another priority, stacks of its ranks.
 #include <limits>
 #include <map>
 
@@ -18,9 +18,9 @@ namespace rtrain::head {
 namespace {
 
 constexpr std::int64_t longest_ms = 366LL * 24 * 3'600'000;
-constexpr std::size_t verified_most = 1'000;  // checkpoints that one request tells of
+constexpr std::size_t verified_most = 1'000;  // checkpoints of one request
 
-// A whole number of the body within its bounds; none: it was left out.
+// Returns a whole number of the body within its bounds; nullopt if it was left out.
 Result<std::optional<std::int64_t>> number_field(const json& body, const char* name, std::int64_t least,
                                                  std::int64_t most) {
     const auto entry = body.find(name);
@@ -34,7 +34,7 @@ Result<std::optional<std::int64_t>> number_field(const json& body, const char* n
         ""};
 }
 
-// Decides about the run that {run} names, and answers with the run as it is then.
+// Passes the event to the core, and answers with the run after the decision.
 void request_of_run(Exchange& exchange, RunId id, Event event) {
     exchange.events.take(std::move(event), [kept = exchange, id](const Decision& decision) mutable {
         const auto entry = kept.view.cluster.runs.find(id);
@@ -45,13 +45,14 @@ void request_of_run(Exchange& exchange, RunId id, Event event) {
     });
 }
 
-// The body's entry for each checkpoint: its directory, and how many of its files are missing, short or changed.
+// Returns an event for each checkpoint of the body, with its number of missing, short or changed files.
 Result<std::vector<CheckpointVerified>> verified_in(const json& body, RunId run) {
     const Error wrong{ErrorCode::usage,
                       R"(checkpoints must be a list of 1 to 1000 like {"directory": "epoch-3", "faults": 0})", ""};
     const auto list = body.find("checkpoints");
     if (list == body.end() || !list->is_array() || list->empty() || list->size() > verified_most) return wrong;
-    std::map<std::string, CheckpointVerified> by_directory;  // each makes an entry of the journal: no repeats
+    std::map<std::string, CheckpointVerified>
+        by_directory;  // no repeats, since each event makes an entry of the journal
     for (const json& checkpoint : *list) {
         if (!checkpoint.is_object() || !checkpoint.value("directory", json()).is_string()) return wrong;
         const auto faults = number_field(checkpoint, "faults", 0, std::numeric_limits<std::uint32_t>::max());
@@ -66,7 +67,7 @@ Result<std::vector<CheckpointVerified>> verified_in(const json& body, RunId run)
     return out;
 }
 
-// The attempt whose workers run; none: nobody of it does.
+// Returns the attempt whose workers run; null if no worker runs.
 const Attempt* running_attempt(const View& view, RunId run) {
     const Attempt* running = nullptr;
     for (const Attempt* attempt : attempts_of(view.cluster, run))
@@ -74,7 +75,8 @@ const Attempt* running_attempt(const View& view, RunId run) {
     return running;
 }
 
-// The ranks that are meant and still run, by node; those of nodes that are away are left out, and the nodes named.
+// The requested ranks that still run, by node. Ranks on nodes without a connection are left out; `away` names the
+// nodes.
 struct Meant {
     std::map<std::string, std::vector<std::uint32_t>> by_node;
     std::vector<std::uint32_t> ranks, ended;
@@ -99,7 +101,7 @@ Meant meant_ranks(const Sessions& sessions, const Attempt& attempt, const std::o
     return out;
 }
 
-// A row of its own for a run that is stopped with the one that submitted it.
+// Returns an audit row for a run that is stopped together with the run that submitted it.
 AuditDraft audit_of_child(const Exchange& exchange, RunId child) {
     if (!exchange.audit || !*exchange.audit) return nullptr;
     auto draft = std::make_shared<std::optional<state::AuditRow>>(*exchange.audit);
@@ -107,7 +109,7 @@ AuditDraft audit_of_child(const Exchange& exchange, RunId child) {
     return draft;
 }
 
-// Says who stops a run, for its reason: the caller, or the part of a sweep that the caller's program names.
+// Returns who stops the run, for its reason: the caller, or the part of a sweep that the request names.
 Result<std::string> stopped_by(const Exchange& exchange, const json& body) {
     static const std::map<std::string, std::string> parts = {
         {"scheduler", "its sweep's scheduler"},
@@ -147,7 +149,7 @@ void post_stop(Exchange& exchange) {
         drop_audit(exchange);
         return reply_json(exchange, 200, full_run_json(exchange.view, run, words_for(exchange.caller, run)));
     }
-    if (run.state == RunState::stopping && now == json(false)) drop_audit(exchange);  // said again, it changes nothing
+    if (run.state == RunState::stopping && now == json(false)) drop_audit(exchange);  // a repeated stop changes nothing
     RunStopAsked event{.run = *id, .by = *by, .wall_ms = wall_ms(), .checkpoint = checkpoint.get<bool>()};
     if (*deadline) event.deadline = Duration{**deadline};
     event.now = now.get<bool>();
@@ -155,7 +157,7 @@ void post_stop(Exchange& exchange) {
         const Auditing scope(exchange.events, audit_of_child(exchange, child));
         RunStopAsked same = event;
         same.run = child;
-        exchange.events.take(std::move(same), [](const Decision&) {});  // one that has ended meanwhile is as wanted
+        exchange.events.take(std::move(same), [](const Decision&) {});  // a run that has ended meanwhile needs no stop
     }
     exchange.events.take(std::move(event), [kept = exchange, id = *id](const Decision& decision) mutable {
         const auto entry = kept.view.cluster.runs.find(id);
@@ -171,7 +173,7 @@ void post_stop(Exchange& exchange) {
 void post_checkpoint_request(Exchange& exchange) {
     const auto id = find_run(exchange.view, exchange.variables["run"]);
     if (!id) return refuse(exchange, id.error());
-    // The same request again, while the checkpoint has not come, is that request.
+    // A repeated request while a checkpoint is pending is the same request.
     const Attempt* attempt = running_attempt(exchange.view, *id);
     if (attempt != nullptr && core::request_pending(*attempt)) {
         drop_audit(exchange);
@@ -181,7 +183,7 @@ void post_checkpoint_request(Exchange& exchange) {
     request_of_run(exchange, *id, RunCheckpointAsked{.run = *id, .by = exchange.caller.user});
 }
 
-// Checkpoints that the run keeps no more are passed over. The request has one row in the audit: with the last event.
+// Leaves out checkpoints that the run no longer keeps. The request has one row in the audit, with the last event.
 void post_verified(Exchange& exchange) {
     const auto id = find_run(exchange.view, exchange.variables["run"]);
     if (!id) return refuse(exchange, id.error());
@@ -236,7 +238,7 @@ void post_priority(Exchange& exchange) {
         RunPriorityChanged{.run = *id, .by = exchange.caller.user, .priority = static_cast<std::int32_t>(**priority)});
 }
 
-// The stacks go the way of every line; `marker` stands in the line before them.
+// Requests stacks. The ranks write them into their logs, after a line that contains `marker`.
 void post_stack(Exchange& exchange, Sessions& sessions) {
     const auto id = find_run(exchange.view, exchange.variables["run"]);
     if (!id) return refuse(exchange, id.error());

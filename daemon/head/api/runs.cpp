@@ -1,4 +1,4 @@
-// Runs: lists, one run; attempts, checkpoints, explanations and the queue.
+// Handlers that list runs or show one: attempts, checkpoints, explanations, the queue, the demand.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -24,13 +24,13 @@ bool among(const std::string& list, const std::string& word) {
     return list.empty() || ("," + list + ",").find("," + word + ",") != std::string::npos;
 }
 
-// Values of `env` are shown to the run's user and to admins alone.
+// Hides the values of `env`. Only the run's user and admins may read them.
 void hide_values(json& job) {
     if (!job.is_object() || !job.contains("env") || !job["env"].is_object()) return;
     for (auto& [name, value] : job["env"].items()) value = "(hidden)";
 }
 
-// Which runs a list shows. Without `all`: those that live, and those that ended within a day.
+// Selects the runs of a list. Without `all`, runs that ended more than a day ago are left out.
 constexpr std::int64_t recent_ms = 24LL * 3'600'000;
 struct Filter {
     explicit Filter(const Exchange& exchange)
@@ -49,7 +49,7 @@ struct Filter {
     bool all = false;
 };
 
-// One line of an explanation: the quota, the reservation, or what most nodes say.
+// Returns one line of an explanation: the quota, the reservation, or the reason of most nodes.
 std::string shortest_reason(const Explanation& why, const std::string& otherwise) {
     for (const Rule& rule : why.rules)
         if (rule.kind == RuleKind::refused || rule.kind == RuleKind::reservation) return rule.text;
@@ -58,7 +58,7 @@ std::string shortest_reason(const Explanation& why, const std::string& otherwise
     return std::to_string(group.nodes) + (group.nodes == 1 ? " node " : " nodes ") + group.kind + ": " + group.text;
 }
 
-// How the nodes of the newest attempt hold its workers to the memory that the run asked for: "cgroup", "watch", "off",
+// Returns how the nodes of the newest attempt limit its workers to the requested memory: "cgroup", "watch", "off",
 // or "unknown" of an agent that does not send it. Null without a limit.
 json memory_limit_json(const View& view, const Sessions& sessions, const Run& run) {
     if (run.spec.gang.bundles.empty()) return nullptr;
@@ -109,7 +109,7 @@ void get_run(Exchange& exchange, const Sessions& sessions) {
 void get_attempts(Exchange& exchange) {
     const auto page = page_of(exchange);
     if (!page) return refuse(exchange, page.error());
-    struct Place {  // within the list, and within the workers of the attempt that is being shown
+    struct Place {  // position in the list, and in the workers of the current attempt
         AttemptId next;
         Attempt shown;
         std::uint32_t rank = 0;
@@ -167,7 +167,7 @@ void get_checkpoints(Exchange& exchange) {
     });
 }
 
-// Why it waits is looked for at every node and every run before it: beside the loop.
+// Explains on a copy of the records beside the loop, since an explanation looks at every node and every earlier run.
 void get_explain(Exchange& exchange, Planner& planner, const state::SqliteJournal& journal) {
     with_run(exchange, [&](const Run& run) {
         const Time now = exchange.view.clock.now();
@@ -178,7 +178,7 @@ void get_explain(Exchange& exchange, Planner& planner, const state::SqliteJourna
             const auto entry = to.view.cluster.runs.find(id);
             if (entry == to.view.cluster.runs.end())
                 return refuse(to, {ErrorCode::not_found, "the run was removed meanwhile", "rtrain ps --all"});
-            // The run is explained without a copy: it is not in the queue, or left it meanwhile.
+            // Explained without the copy if the run is not in the queue.
             const Explanation explanation =
                 *why ? **why : explain(to.view.cluster, now, id, words_for(to.caller, entry->second));
             reply_json(to, 200, explanation_json(to.view, journal, entry->second, explanation));
@@ -212,8 +212,8 @@ json waiting_json(const View& view, const Run& run, Time now, const std::string&
 
 using Reasons = std::map<RunId, std::string>;
 
-// Those in the queue by their order; behind them those that are not in it yet, for another run or their array's limit
-// comes first. They have no position.
+// Answers with the runs in the queue in their order. Runs that wait for another run or for their array's limit follow,
+// without a position.
 void reply_queue(Exchange& exchange, const Reasons& reasons) {
     const Time now = exchange.view.clock.now();
     std::vector<RunId> order = queue_order(exchange.view.cluster);
@@ -239,8 +239,7 @@ void reply_queue(Exchange& exchange, const Reasons& reasons) {
 
 }  // namespace
 
-// The first are explained, beside the loop and for half a second; the others, and all when that takes too long, have
-// the reason on record.
+// Explains the first runs beside the loop, for half a second at most. The other runs show the reason in their record.
 void get_queue(Exchange& exchange, Planner& planner) {
     constexpr std::size_t explained_most = 100;  // an explanation looks at every node
     constexpr std::int64_t explaining_us = 500'000;
@@ -268,7 +267,7 @@ void get_queue(Exchange& exchange, Planner& planner) {
         });
 }
 
-// The waiting demand, by shape: whoever provides machines sees here which ones would be of use.
+// Answers with the waiting demand by shape, which shows what machines would be of use.
 void get_demand(Exchange& exchange) {
     std::vector<Demand> demand = waiting_demand(exchange.view.cluster);
     const std::size_t count = demand.size();

@@ -1,4 +1,4 @@
-// The head itself: alive, in numbers, described, backed up, stopped.
+// Handlers about the head itself: health, status, backup, stop.
 #include <filesystem>
 #include <type_traits>
 
@@ -41,7 +41,7 @@ json health_json(const HeadHealth& health) {
 
 double whole(Amount amount) { return static_cast<double>(amount.ticks) / Amount::per_unit; }
 
-// The caller's own token. A run's token has no date: it ends with its run.
+// Returns the facts of the caller's token. A run's token has no date, since it ends with the run.
 json own_token(const Exchange& exchange, const TokenBook& tokens) {
     const auto row = tokens.row(exchange.caller.token_id);
     return {{"id", row ? json(row->id) : json()},
@@ -50,7 +50,7 @@ json own_token(const Exchange& exchange, const TokenBook& tokens) {
             {"expires", row ? wall_json(row->expires_wall_ms) : json()}};
 }
 
-// A field of the request's body. False, empty or 0 where it is missing. Another type is the caller's mistake.
+// Reads a field of the request's body: false, empty or 0 if it is missing, an error if it has another type.
 template <class Value>
 Status take_field(const json& body, const char* name, Value& into) {
     const auto field = body.find(name);
@@ -148,7 +148,7 @@ void post_backup(Exchange& exchange, const HeadOptions& options, const HeadFacts
 
 void post_head_stop(Exchange& exchange, const HeadStop& stop) {
     reply_json(exchange, 202, {{"status", "stopping"}});
-    exchange.background.after(100, [&stop] { stop.now(); });  // the answer goes out first
+    exchange.background.after(100, [&stop] { stop.now(); });  // after the answer has been sent
 }
 
 }  // namespace rtrain::head

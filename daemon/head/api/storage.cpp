@@ -49,13 +49,13 @@ std::uint64_t size_of(const std::string& path) {
     return none ? 0 : size;
 }
 
-// The result of a request to the store. A thread of the pool makes it; the loop makes the answer from it.
+// The result of a request to the store, from a thread of the pool. The loop makes the answer from it.
 struct Outcome {
     int status = 200;
     std::optional<Error> error;
     json body = json::object();
     bool in_place = false;   // the last piece of an upload: the file has its name
-    std::int64_t grown = 0;  // bytes by which the run's files became more
+    std::int64_t grown = 0;  // growth of the run's files in bytes
 };
 Outcome failed(Error error) { return {.status = http_status(error), .error = std::move(error)}; }
 Outcome done(const Status& status, int code) {
@@ -90,7 +90,7 @@ void on_store(
         });
 }
 
-// The same, and counts for the run's user by how much `path` became larger.
+// As on_store; also counts the growth of `path` for the run's user.
 template <class Work>
 void write_in_store(
     const Exchange& exchange, const HeadOptions& options, StoredFiles& stored, const std::string& path, Work work,
@@ -123,8 +123,8 @@ struct Piece {
     std::uint64_t offset = 0, total = 0;
 };
 
-// Pieces come in order; one that comes twice is answered with how much is there. Where all bytes are there and the file
-// is not in its place (its move failed, or this head ended before it), a last piece without bytes moves it.
+// Appends a piece. A piece that does not begin at the end of the present bytes is refused with their number. If all
+// bytes are present but the file was not moved (the move failed, or the head ended), a piece without bytes moves it.
 Outcome take_piece(storage::Store& store, const Piece& piece) {
     const std::uint64_t have = size_of(piece.part);
     if (piece.offset != have)

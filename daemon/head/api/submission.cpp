@@ -1,4 +1,4 @@
-// Submitting a job, and asking where it would go. The spec is checked here by the same reader as in the command line.
+// Submits, plans and restores jobs. The spec is checked by the same reader as in the command line.
 #include <filesystem>
 #include <memory>
 #include <set>
@@ -48,7 +48,7 @@ struct Submission {
     ArrayMember member;
     std::set<std::string> directories;  // names of the array's runs that have a directory of an earlier run
 };
-enum class For { submit, plan };  // a plan may be of a job without a name; secrets are nothing to it
+enum class For { submit, plan };  // a plan needs neither a name nor secrets
 
 bool is_sha256(const std::string& text) { return text.size() == 64 && storage::is_hex(text); }
 
@@ -87,13 +87,13 @@ bool exists(const HeadOptions& options, const std::string& sha256) {
     return std::filesystem::exists(blob_path(options, sha256), none);
 }
 
-// About the bytes of the head's memory that a run of the job takes: its text, the nodes that it names, its workers.
+// Returns about how many bytes of the head's memory a run of the job uses: its text, its named nodes, its workers.
 std::size_t bytes_of(const spec::Job& job) {
     return spec::to_json(job).size() + (job.nodes.size() + job.exclude_nodes.size()) * spec::bytes_of_name +
            spec::demand_bytes(job) * std::max(job.workers, job.workers_max);
 }
 
-// The runs of an array have each a copy of the job.
+// Bounds the bytes of an array, since each of its runs has a copy of the job.
 void check_array(const Submission& submission, Problems& problems) {
     const spec::Job& job = submission.job;
     const std::size_t runs = submission.array.indices.size();
@@ -106,7 +106,7 @@ void check_array(const Submission& submission, Problems& problems) {
                             .suggestion = "submit several smaller arrays, one after the other has ended"});
 }
 
-// A request as far as its text alone tells. Any thread may make it.
+// The part of a request that is read from its text alone. Any thread may make it.
 struct ReadRequest {
     json body;
     spec::ReadAnswer job;
@@ -140,8 +140,8 @@ std::set<std::string> directories_of(const HeadOptions& options, const spec::Job
     return out;
 }
 
-// Reads the request and goes on with `then` on the loop. The pool reads a long one, and looks at the directories of an
-// array's runs: both would hold the loop.
+// Reads the request and calls `then` on the loop. A thread of the pool reads a long request, and looks at the
+// directories of an array's runs, since both would block the loop.
 template <class Then>
 void with_request(Exchange& exchange, const HeadOptions& options, Then then) {
     constexpr std::size_t read_at_once = 32 << 10;
@@ -165,7 +165,7 @@ void with_request(Exchange& exchange, const HeadOptions& options, Then then) {
     on_pool(exchange, [kept = exchange] { return read_request(kept); }, go_on);
 }
 
-// Secrets, and the lines of the job's file that messages name.
+// Reads the secrets, and the lines of the job's file for messages.
 void read_objects(const json& body, Submission& out, Problems& problems) {
     constexpr std::size_t lines_most = 64;
     if (body.contains("secrets") && body["secrets"].is_object()) out.secrets = body["secrets"];
@@ -190,7 +190,7 @@ void read_array(const json& body, bool job_is_read, Submission& out, Problems& p
     if (body.contains("array_member")) out.member = array_member(body["array_member"], problems);
 }
 
-// The archives of the job's code and of its driver: they were uploaded, by this caller.
+// Checks that this caller has uploaded the archives of the job's code and of its driver.
 void check_archives(const Exchange& exchange, const Known& known, const Submission& out, Problems& problems) {
     if (!out.code_sha256.empty() && !is_sha256(out.code_sha256))
         problems.push_back({.path = "code_sha256", .message = "is not a SHA-256 in lower-case hex"});
@@ -199,8 +199,8 @@ void check_archives(const Exchange& exchange, const Known& known, const Submissi
         problems.push_back({.path = "code_sha256",
                             .message = "this archive was not uploaded",
                             .suggestion = "PUT /v1/blobs/" + out.code_sha256 + " first"});
-    // Agents fetch it for the run, whoever has sent it. The answer is the same whether it exists; a run that goes on
-    // may have its own beside its files.
+    // Agents fetch the driver's archive for the run, so the caller must have uploaded it. The answer does not show
+    // whether it exists. A resumed run may have its archive beside its files.
     const bool goes_on = out.resume || !out.restore_from.empty();
     if (const auto driver = out.job.env.find("RTRAIN_DRIVER_SHA256");
         driver != out.job.env.end() && is_sha256(driver->second) &&
@@ -211,7 +211,7 @@ void check_archives(const Exchange& exchange, const Known& known, const Submissi
                             .suggestion = "PUT /v1/blobs/" + driver->second + " first"});
 }
 
-// All that is wrong with the request, at once.
+// Reads the whole request and collects all of its problems.
 Submission read_submission(const Exchange& exchange, const Known& known, ReadRequest read, For use,
                            Problems& problems) {
     const json& body = read.body;
@@ -242,7 +242,7 @@ Submission read_submission(const Exchange& exchange, const Known& known, ReadReq
     return out;
 }
 
-// A name is taken by a live run, by any run at the same storage path, or by a pending job array.
+// Returns true if a name is taken by a live run, by any run at the same storage path, or by a pending job array.
 bool has_run(const Known& known, const spec::Job& job, const std::string& name) {
     const std::string path = job.storage_path.empty() ? "cluster://" : job.storage_path;
     for (const RunId id : known.view.names.named(name)) {
@@ -252,13 +252,13 @@ bool has_run(const Known& known, const spec::Job& job, const std::string& name) 
     return is_promised(known.view.cluster, name);
 }
 
-// A name is also taken by a directory at the storage path that this head can see.
+// As has_run; a directory at a storage path that this head can read takes its name too.
 bool taken(const Known& known, const spec::Job& job, const std::string& name) {
     return has_run(known, job, name) || (on_cluster_storage(job) && has_directory(known.options, name));
 }
 
-// Returns a free name: the first free one of few, and of many one behind a name that is taken. The work grows with the
-// number's digits, not with the number.
+// Returns a free name with a number. Small numbers are tried in order. Among large ones the function searches by
+// halves, so that the work grows with the digits of the number.
 std::string free_name(const Known& known, const spec::Job& job) {
     constexpr std::uint64_t tried_in_order = 16;
     const auto numbered = [&](std::uint64_t n) { return job.name + "-" + std::to_string(n); };
@@ -275,7 +275,7 @@ std::string free_name(const Known& known, const spec::Job& job) {
     return numbered(is_free);
 }
 
-// A field that the spec allows and this version does not carry out, or not on every node. The run's warnings name it.
+// A field that the spec allows, and that has no effect in this version or on some nodes. The run's warnings name it.
 struct NotCarriedOut {
     bool asked;
     const char* words;
@@ -304,7 +304,7 @@ std::string own_key(const std::string& key, const std::string& user) {
     return "user-key-" + security::sha256_hex(user + "\n" + key);
 }
 
-// Records of versions before this one have the key as it was sent.
+// Finds the run of an earlier submission with the same key. Records of earlier versions have the key as it was sent.
 const Run* earlier_submission(const Known& known, const std::string& key, const std::string& user) {
     if (key.empty()) return nullptr;
     for (const std::string& kept : {own_key(key, user), key})
@@ -315,7 +315,7 @@ const Run* earlier_submission(const Known& known, const std::string& key, const 
     return nullptr;
 }
 
-// Returns the array member that a submission is. A submission that resumes a member of an array is that member.
+// Returns the place of the submission in a job array. A submission that resumes a member keeps its place.
 ArrayMember member_of(const Known& known, const Submission& submission) {
     if (!submission.resume || !submission.member.array.empty()) return submission.member;
     const std::string path = submission.job.storage_path.empty() ? "cluster://" : submission.job.storage_path;
@@ -368,7 +368,8 @@ void accept(Exchange& exchange, const Known& known, const Stores& stores, const 
         [kept = exchange, next](const Decision& decision) mutable {
             if (decision.refused) return refuse(kept, *decision.refused);
             RTRAIN_CHECK(decision.created.has_value(), "a submission that is not refused names its run");
-            const int status = *decision.created < next ? 200 : 201;  // its key had made that run before
+            const int status =
+                *decision.created < next ? 200 : 201;  // an earlier submission with this key has made the run
             reply_submitted(kept, status, *decision.created);
         });
 }
@@ -398,7 +399,7 @@ Status check_user(const Known& known, const Caller& caller, const Submission& su
     return Done{};
 }
 
-// A free name, by `new`, is taken here.
+// Checks the name. With `new`, sets a free one.
 Status check_name(const Known& known, const Caller& caller, Submission& submission) {
     spec::Job& job = submission.job;
     if (submission.resume)
@@ -417,7 +418,7 @@ Status check_name(const Known& known, const Caller& caller, Submission& submissi
     return Done{};
 }
 
-// Returns what a submission makes the head keep: its runs' records, the event of it, its secrets.
+// Returns the bytes that the head keeps for a submission: records of its runs, its event, its secrets.
 KeptBytes kept_of(const Submission& submission) {
     const auto runs = static_cast<std::int64_t>(std::max<std::size_t>(1, submission.array.indices.size()));
     const auto of_one = static_cast<std::int64_t>(spec::bytes_of_run + bytes_of(submission.job));
@@ -458,15 +459,15 @@ void submit(Exchange& exchange, const Known& known, const Stores& stores, ReadRe
     accept(exchange, known, stores, submission);
 }
 
-// Refused where a submission would be. Without `as_submitted` the question is about its place alone: the name may be
-// taken, and a gang that no present node could hold is answered, not refused.
+// Answers with a plan, or refuses like a submission. Without `as_submitted` only the placement is planned: the name may
+// be taken, and a gang that no present node could hold is answered as infeasible.
 void plan_of(Exchange& exchange, const Known& known, Planner& planner, ReadRequest read) {
     Problems problems;
     const bool as_submitted = flag_field(read.body, "as_submitted", problems);
     Submission submission = read_submission(exchange, known, std::move(read), For::plan, problems);
     if (!problems.empty()) return refuse_problems(exchange, problems);
     if (!as_submitted) {
-        submission.job.name = "this job";  // no run can be called so
+        submission.job.name = "this job";  // no run can have this name
         submission.job.wait_for_nodes = true;
     } else if (const Status below = mark_parent(exchange, submission.job); !below) {
         return refuse(exchange, below.error());
@@ -475,7 +476,7 @@ void plan_of(Exchange& exchange, const Known& known, Planner& planner, ReadReque
     }
     const auto after = predecessors(exchange.view, submission.job.after);
     if (!after) return refuse(exchange, after.error());
-    submission.key.clear();  // a plan makes nothing that could have been made before
+    submission.key.clear();  // a plan never returns a run of an earlier submission
     RunSubmitted event = event_of(known, submission, *after, exchange.caller.user);
     const std::vector<std::string> warnings = event.warnings;
     planner.plan(exchange.view.clock.now(), std::move(event),

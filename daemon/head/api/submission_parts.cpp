@@ -21,7 +21,7 @@ Error wrong_array(const std::string& text, const std::string& why) {
     return {ErrorCode::invalid, "\"" + shown + "\": " + why, "for example 1-8, 1,3,5-7 or 1-100%10"};
 }
 
-// A number of at most six digits; none: it is none.
+// Returns a number of at most six digits; nullopt for other text.
 std::optional<std::uint32_t> number(const std::string& text) {
     if (text.empty() || text.size() > 6 || text.find_first_not_of("0123456789") != std::string::npos)
         return std::nullopt;
@@ -133,7 +133,7 @@ bool is_pending(const Cluster& cluster, const Run& run) {
     });
 }
 
-// The answer to the submission of an array, in pieces: an array has thousands of runs.
+// The answer to the submission of an array. It is made in pieces, since an array may have thousands of runs.
 struct MembersAnswer {
     Exchange exchange;
     int status = 0;
@@ -187,7 +187,7 @@ void reply_submitted(Exchange& exchange, int status, RunId first) {
         guarded(kept, [&] { reply_submitted(kept, status, first); });
     };
     if (is_pending(exchange.view.cluster, run)) return (void)exchange.background.after(look_again_ms, again);
-    json answer = full_run_json(exchange.view, run, JobWords::shown);  // its user has submitted it
+    json answer = full_run_json(exchange.view, run, JobWords::shown);  // the caller is the run's user
     if (run.array.empty() || run.resume) return reply_json(exchange, status, std::move(answer));
     reply_members(exchange, status, run, std::move(answer));
 }

@@ -1,4 +1,4 @@
-// Parts of a submission that hang on what the head knows: predecessors by name, job arrays, nodes by name.
+// Parts of a submission that depend on the head's records: predecessors by name, job arrays, nodes by name.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ struct JobArray {
     std::uint32_t parallel = 0;          // 0: any number at a time
 };
 Result<JobArray> parse_array(const std::string& text);  // "1-8", "1,3,5-7", "1-8%2"
-struct ArrayMember {                                    // of a run that goes on: which one of its array it is
+struct ArrayMember {                                    // the place of a resumed run in its job array
     std::string array;                                  // empty: none
     std::uint32_t index = 0;
 };
@@ -23,10 +23,10 @@ ArrayMember array_member(const json& member, Problems& problems);  // {"array", 
 Result<std::vector<After>> predecessors(const View& view, const std::vector<std::string>& after);
 std::vector<std::string> unknown_nodes(const Cluster& cluster, const spec::Job& job);  // warnings
 
-// Returns the number of runs that the user's job arrays still have to be given.
+// Returns the number of runs of the user's job arrays that have not been made yet.
 std::size_t unmade_runs_of(const Cluster& cluster, const std::string& user);
 
-// Answers with the run; of an array with the first one and all its members, once all are made.
+// Answers with the run. For an array, answers with the first run and all members once all are made.
 void reply_submitted(Exchange& exchange, int status, RunId first);
 
 }  // namespace rtrain::head

@@ -1,4 +1,4 @@
-// Signing in and out of a browser. See docs/decisions/0038-sessions-of-browsers.md.
+// Signs browsers in and out. See docs/decisions/0038-sessions-of-browsers.md.
 #include <string_view>
 #include <utility>
 
@@ -34,7 +34,7 @@ void refuse_sign_in(Exchange& exchange, BrowserSessions& sessions, const Error& 
     refuse(exchange, error);
 }
 
-// A form of another site's page can send no JSON.
+// Requires JSON, since a form of another site's page cannot send it.
 Result<std::string> token_text(const Exchange& exchange) {
     if (!exchange.request.header("content-type").starts_with("application/json"))
         return Error{ErrorCode::usage, "signing in takes JSON: content-type: application/json", "see /openapi.json"};
@@ -53,7 +53,7 @@ void name_in_audit(const Exchange& exchange, const state::TokenRow& row) {
     (*exchange.audit)->credential = row.id;
 }
 
-// Settings without a value are of sessions that have ended; saved as such, they go.
+// A setting without a value belongs to an ended session. Saving it without a value removes it.
 std::vector<std::string> keys_of_ended(const BrowserSessions::Settings& settings) {
     std::vector<std::string> keys;
     for (const auto& [key, value] : settings)
@@ -75,7 +75,7 @@ void reply_once_saved(Exchange& exchange, state::SqliteJournal& journal, Browser
          .done = [kept = exchange, &journal, ended = std::move(ended), answer = std::move(answer)]() mutable {
              if (!ended.empty())
                  kept.durability.behind_commits([&journal, ended = std::move(ended)] {
-                     (void)journal.erase_settings(ended);  // without a value they mean nothing
+                     (void)journal.erase_settings(ended);  // a remaining setting without a value has no meaning
                  });
              answer.body["schema_version"] = 1;
              kept.responder->send(net::Response{
@@ -92,7 +92,7 @@ void post_session(Exchange& exchange, const TokenBook& tokens, BrowserSessions& 
     const auto row = text ? tokens.check_person_token(*text, now) : Result<state::TokenRow>(text.error());
     if (!row) return refuse_sign_in(exchange, sessions, row.error());
     if (!sessions.may_sign_in(row->user, now)) return refuse_too_many(exchange);
-    const std::string secret = security::random_hex(secret_bytes);  // never one that the browser brought
+    const std::string secret = security::random_hex(secret_bytes);  // never a secret that the browser has sent
     auto begun = sessions.begin(secret, *row, tokens, now);
     if (!begun) return refuse(exchange, begun.error());
     tokens.note_use(row->id, now);
@@ -102,7 +102,7 @@ void post_session(Exchange& exchange, const TokenBook& tokens, BrowserSessions& 
                      {201, session_json(caller, secret), credentials.browser().cookie(secret)});
 }
 
-// With a bearer token the answer has no CSRF token: such requests need none.
+// Requests with a bearer token need no CSRF token, so their answer has none.
 void get_session(Exchange& exchange, const Credentials& credentials) {
     const bool browser = !exchange.caller.session.empty();
     reply_json(exchange, 200,

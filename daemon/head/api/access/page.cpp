@@ -1,4 +1,4 @@
-// The page for people: files of the binary, the same for everybody. What they show they ask of the API.
+// Serves the page for people: files of the binary, equal for all callers. The page requests its data from the API.
 #include <string_view>
 
 #include "daemon/head/api/handlers.hpp"
@@ -7,7 +7,7 @@
 namespace rtrain::head {
 namespace {
 
-// No inline script or style, nothing from elsewhere, no frame around it, and no text becomes markup.
+// The page's policy: no inline script or style, no other origin, no frame, and no text becomes markup.
 constexpr const char* policy =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
@@ -20,8 +20,8 @@ constexpr const char* no_page =
     "<p>To build a head with the page, in the sources: <code>scripts/bootstrap page</code>, then "
     "<code>scripts/build</code>.</p></html>\n";
 
-// Names of files below /assets have a hash of their content, so they never change; the others may be kept, and are
-// asked for again each time.
+// Files below /assets never change, since their names contain a hash of their content. A browser may keep the other
+// files, and must request them again each time.
 std::map<std::string, std::string> headers_of(const PageFile& file) {
     const bool fixed = file.path.starts_with("/assets/");
     return {{"cache-control", fixed ? "public, max-age=31536000, immutable" : "no-cache"},

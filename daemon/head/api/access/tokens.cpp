@@ -1,4 +1,4 @@
-// Tokens and certificates: who may come in. A join token opens exactly one thing: signing a node's certificate.
+// Makes, lists and revokes tokens; signs certificates. A join token permits only the signing of a node's certificate.
 #include <algorithm>
 
 #include "daemon/head/access/identity.hpp"
@@ -61,7 +61,7 @@ Result<Signed> sign(const Identity& identity, const std::string& request, const 
     return Signed{.certificate = *certificate, .serial = *serial, .expires_wall_ms = *expires};
 }
 
-// The certificate is remembered, and `with` is saved, before it is handed out.
+// Records the certificate and saves `with`. Then answers with the certificate.
 struct Authority {
     Revocations& revocations;
     const Identity& identity;
@@ -79,7 +79,7 @@ void reply_certificate(Exchange& exchange, const Authority& authority, const Sig
     exchange.events.save(std::move(with));
 }
 
-// A node that is only away for a moment keeps its name, and its certificate.
+// Refuses the name of a node that may only be away for a moment.
 Status name_is_free(const View& view, const Sessions& sessions, const std::string& name) {
     const auto node = view.cluster.nodes.find(NodeId{name});
     const bool connected = sessions.connected(name);
@@ -102,11 +102,11 @@ void get_tokens(Exchange& exchange, const TokenBook& tokens) {
 
 namespace {
 
-// The fields of a token request, checked.
+// The checked fields of a token request.
 struct TokenWish {
     Role role = Role::user;
     std::string user;
-    std::optional<std::int64_t> expires_ms;  // from now; 0: never; none: as long as the role's tokens do
+    std::optional<std::int64_t> expires_ms;  // from now; 0: never; nullopt: the lifetime of the role's tokens
     std::int64_t uses = 1;
 };
 
@@ -213,7 +213,7 @@ void post_join(Exchange& exchange, TokenBook& tokens, Revocations& revocations, 
     if (row->uses_left > 0) --row->uses_left;
     if (exchange.audit && *exchange.audit) (*exchange.audit)->credential = row->id;
     audit_detail(exchange, "node=" + wish->node);
-    tokens.set(*row);  // whoever comes before the commit finds it used
+    tokens.set(*row);  // a request before the commit finds the token used
     revocations.revoke(wish->node);
     tokens.set_left(wish->node, false);
     reply_certificate(exchange, {revocations, identity}, *leaf, wish->node,

@@ -1,5 +1,5 @@
-// The reports of a run's ranks: pages of past ones, of one rank, several, or all. Ids of the stream (report_follow.hpp)
-// and "position" of a row are the same numbers, so a reader that was cut off continues where it was.
+// Lists the reports of a run, with the metrics of one rank, several or all. The ids of the stream (report_follow.hpp)
+// equal the "position" of a row, so a reader whose connection broke continues at the same row.
 #include "base/json_text.hpp"
 #include "daemon/head/api/handlers.hpp"
 #include "daemon/head/api/reports/report_follow.hpp"
@@ -10,9 +10,9 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::size_t page_bytes_most = 4 << 20;  // of an answer; one row may have 6 MiB
-constexpr std::size_t read_bytes_most = 64
-                                        << 20;  // for one answer: most of a row may belong to ranks that are not shown
+constexpr std::size_t page_bytes_most = 4 << 20;  // bound on an answer; one row may have 6 MiB
+constexpr std::size_t read_bytes_most =
+    64 << 20;  // read for one answer; most of a row may belong to ranks that are not shown
 
 Result<RankChoice> choice_of(const Exchange& exchange, RunId run) {
     const std::string text = exchange.query("rank", "0");
@@ -38,7 +38,7 @@ Result<RankChoice> choice_of(const Exchange& exchange, RunId run) {
     return out;
 }
 
-// The rows of a page. They are read and written as text outside of the loop, because ranks choose their size.
+// Reads the rows of a page and makes their text outside of the loop, because ranks choose the size of a row.
 std::string page_text(const state::SqliteJournal& journal, RunId run, std::uint64_t after, std::size_t limit,
                       const MetricQuestion& question) {
     std::string items;
@@ -79,7 +79,7 @@ void get_metrics(Exchange& exchange, const state::SqliteJournal& journal, Feeds&
     const MetricQuestion question{.ranks = *ranks, .key = exchange.query("key")};
     const auto page = page_of(exchange);
     if (!page) return refuse(exchange, page.error());
-    // Rows that came but are not written yet belong to the answer.
+    // The answer includes rows that have been received but not written yet.
     exchange.durability.once_written([kept = exchange, &journal, &feeds, run = *run, page = *page, question]() mutable {
         guarded(kept, [&] {
             if (kept.asked("follow")) return follow_reports(kept, journal, feeds, {run, after_of(kept), question});

@@ -1,5 +1,5 @@
-// See report_follow.hpp. Rows are read, and made text, beside the loop: one batch at a time, while the reader takes
-// them.
+// See report_follow.hpp. Rows are read and made text beside the loop, one batch at a time, as fast as the client
+// receives them.
 #include "daemon/head/api/reports/report_follow.hpp"
 
 #include <cstdio>
@@ -12,7 +12,7 @@ namespace rtrain::head {
 namespace {
 
 constexpr std::size_t rows_at_once = 500;
-constexpr std::size_t bytes_at_once = 1 << 20;  // more than 4 MiB that wait would cut the reader
+constexpr std::size_t bytes_at_once = 1 << 20;  // the server ends a stream with more than 4 MiB of unsent text
 
 struct Batch {
     std::string text;
@@ -87,11 +87,11 @@ class ReportFollower : public std::enable_shared_from_this<ReportFollower> {
     const std::string place_;
     const state::SqliteJournal& journal_;
     Feeds& feeds_;
-    ReportFollowing following_;               // changed while no batch is read
-    std::optional<Result<Batch>> batch_;      // that is read, and not written yet
-    std::optional<std::uint64_t> seen_news_;  // as the last reading began
+    ReportFollowing following_;               // changes only while no batch is being read
+    std::optional<Result<Batch>> batch_;      // has been read, and not been sent yet
+    std::optional<std::uint64_t> seen_news_;  // value at the begin of the last reading
     bool reading_ = false;
-    bool ended_before_ = false;  // the run, for good, as the last reading began
+    bool ended_before_ = false;  // true if the run had ended at the begin of the last reading
     Feeds::Ready ready_;
 };
 

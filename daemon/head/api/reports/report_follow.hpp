@@ -1,4 +1,4 @@
-// The stream of a run's reports: past ones first, then each new one, until the run has ended.
+// Streams a run's reports: the past ones, then each new one, until the run has ended.
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,7 @@ namespace {
 // unless they have hundreds of nodes each.
 constexpr std::size_t timeline_attempts_most = 2'000;
 constexpr std::size_t timeline_bytes_most = 4u << 20;
-constexpr std::size_t timeline_nodes_most = 100;  // in the query
+constexpr std::size_t timeline_nodes_most = 100;  // bound on the nodes in the query
 
 using DevicesOfNodes = std::map<NodeId, std::set<std::uint32_t>>;
 
@@ -68,7 +68,7 @@ struct Timeline {
             items += (count++ == 0 ? "" : ",") + json_text(attempt_json(exchange.view, run, *attempt, devices));
         }
     }
-    // Looks at one run, the newest first. Returns false behind the oldest one, or when the answer is full.
+    // Looks at one run, the newest first. Returns false after the oldest run, or if the answer is full.
     bool step() {
         const auto& runs = exchange.view.cluster.runs;
         auto at = last ? runs.lower_bound(*last) : runs.end();
