@@ -66,7 +66,6 @@ MACHINE_VERB = re.compile(
 SENTENCES_NOT_YET = (
     "daemon/agent/warm/",
     "daemon/agent/performers/workers/warm_starts",
-    "daemon/head/api/",
 )
 NAMES_NOT_YET = ("daemon/dashboard/", "runtime/python/", "tests/python/")
 
