@@ -208,7 +208,7 @@ constexpr std::array examples{
              "rtrain storage gc s3://bucket/runs"},
     Examples{"doctor",
              "rtrain doctor\n"
-             "rtrain doctor --data /srv/rtrain"},
+             "rtrain doctor --cluster"},
     Examples{"schema",
              "rtrain schema\n"
              "rtrain schema > job.schema.json"},

@@ -8,10 +8,13 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "cmd/client/api.hpp"
+#include "cmd/client/node_probe.hpp"
 #include "cmd/daemons/head_entry.hpp"
 #include "cmd/line/settings.hpp"
 #include "cmd/text/process.hpp"
@@ -192,6 +195,89 @@ void check_tokens(Api& api, const json& status, Findings& findings) {
     }
 }
 
+// Names the nodes by the version that most others do not have: ranks of one run may start on both.
+void compare_versions(const std::vector<NodeAnswer>& answers, const std::string& what,
+                      std::string NodeAnswer::* version, Findings& findings) {
+    std::map<std::string, std::vector<std::string>> nodes;
+    for (const NodeAnswer& answer : answers)
+        if (!(answer.*version).empty()) nodes[answer.*version].push_back(answer.node);
+    if (nodes.size() < 2) return;
+    std::string text;
+    for (const auto& [shown, names] : nodes)
+        text += (text.empty() ? "" : "; ") + shown + " on " + names.front() +
+                (names.size() == 1 ? "" : " and " + std::to_string(names.size() - 1) + " more");
+    findings.warn(what, "the nodes have different versions: " + text,
+                  "install one version on all nodes, or keep a run to one kind by scaling.label_selector");
+}
+
+void check_gpus(const json& node, const NodeAnswer& answer, Findings& findings) {
+    const std::string name = "node " + answer.node;
+    const std::int64_t gpus = node.value("gpus", json(0)).is_number() ? node["gpus"].get<std::int64_t>() : 0;
+    if (gpus > 0 && answer.accelerator == "CPU")
+        findings.fail(
+            name,
+            "offers " + std::to_string(gpus) + " GPUs, and its PyTorch " + answer.torch + " is built for the CPU alone",
+            "install a PyTorch for CUDA there (docs/install.md)");
+    if (answer.drivers_gpus >= 0 && answer.drivers_gpus != gpus)
+        findings.warn(name,
+                      "the driver lists " + std::to_string(answer.drivers_gpus) + " GPUs, the node offers " +
+                          std::to_string(gpus),
+                      "start its agent again; --resources GPU=N and CUDA_VISIBLE_DEVICES of the agent limit it");
+}
+
+void check_answer(const json& node, const std::string& version, const NodeAnswer& answer, Findings& findings) {
+    constexpr std::int64_t clock_most_ms = 5'000;
+    const std::string name = "node " + answer.node;
+    if (!answer.failed.empty())
+        return findings.fail(name, "no Python program ran there: " + answer.failed,
+                             "is the interpreter on the PATH of its agent? --interpreter names another one");
+    const std::string python = "Python " + answer.python + " (" + answer.executable + ")";
+    if (answer.torch.empty())
+        findings.fail(name, python + " cannot import torch: " + answer.torch_error,
+                      "install PyTorch for that interpreter, or name another one: python.interpreter");
+    if (answer.rtrain.empty())
+        findings.fail(name, python + " has no rtrain", "install the wheel of version " + version + " there");
+    else if (answer.rtrain != version)
+        findings.warn(name, python + " has rtrain " + answer.rtrain + ", the head " + version,
+                      "install the same version");
+    check_gpus(node, answer, findings);
+    if (answer.ahead_ms > clock_most_ms || answer.ahead_ms < -clock_most_ms)
+        findings.warn(name,
+                      "its clock is " + duration_text(std::abs(answer.ahead_ms)) +
+                          (answer.ahead_ms < 0 ? " behind" : " ahead of") + " this machine",
+                      "set it by NTP; certificates and times in logs depend on it");
+    for (const std::string& address : answer.unreachable)
+        findings.warn(name, "cannot reach another agent at " + address,
+                      "open that port between the nodes; rtrain node join --address gives another address");
+    if (!answer.not_stored.empty())
+        findings.fail(name, "a file of its run is not in " + answer.storage_path + ": " + answer.not_stored,
+                      "can the node write there? rtrain describe NODE, and the agent's log");
+    else if (!answer.storage_unknown.empty())
+        findings.warn(name, "its storage path was not checked: " + answer.storage_unknown,
+                      "run this where the path " + answer.storage_path + " is mounted");
+    if (!answer.torch.empty() && !answer.rtrain.empty())
+        findings.ok(
+            name,
+            python + ", torch " + answer.torch + " for " + answer.accelerator + ", rtrain " + answer.rtrain +
+                (answer.not_stored.empty() && answer.storage_unknown.empty() ? "; it stores in " + answer.storage_path
+                                                                             : ""));
+}
+
+// Runs a small program on each node that takes work (--cluster).
+void check_programs(Invocation& call, Api& api, const json& status, const json& nodes, Findings& findings) {
+    json working = json::array();
+    for (const json& node : nodes)
+        if (string_of(node, "state") == "READY" && node.value("connected", false))
+            working.push_back(node);
+        else
+            findings.warn("node " + string_of(node, "node"), "no program ran there: it takes no new runs", "");
+    const std::vector<NodeAnswer> answers = probe_nodes(call, api, working);
+    for (std::size_t i = 0; i < answers.size(); ++i)
+        check_answer(working[i], string_of(status, "version"), answers[i], findings);
+    compare_versions(answers, "Python", &NodeAnswer::python, findings);
+    compare_versions(answers, "torch", &NodeAnswer::torch, findings);
+}
+
 void check_head(Invocation& call, Findings& findings) {
     Result<Settings> settings = Settings::load(call.arguments);
     if (!settings) return findings.fail("configuration", settings.error().message, settings.error().next);
@@ -215,6 +301,7 @@ void check_head(Invocation& call, Findings& findings) {
     if (!nodes) return findings.fail("nodes", nodes.error().message, nodes.error().next);
     if ((*nodes)["items"].empty()) findings.warn("nodes", "no node has joined", "rtrain token create --role node");
     for (const json& node : (*nodes)["items"]) check_node(node, findings);
+    if (call.arguments.has("cluster")) check_programs(call, *api, *status, (*nodes)["items"], findings);
 }
 
 void check_this_machine(const Arguments& arguments, Findings& findings) {
@@ -252,12 +339,22 @@ Result<int> doctor(Invocation& call) {
 }  // namespace
 
 std::vector<Command> doctor_commands() {
-    return {{.words = "doctor",
-             .group = "Tools",
-             .help = "check this machine, the head and the nodes; exit 1 when something is wrong",
-             .flags =
-                 {{.name = "data", .takes = Value::file, .shown = "DIR", .help = "the head's data, when it runs here"}},
-             .handler = doctor}};
+    return {
+        {.words = "doctor",
+         .group = "Tools",
+         .help = "check this machine, the head and the nodes; exit 1 when something is wrong",
+         .flags = {{.name = "data", .takes = Value::file, .shown = "DIR", .help = "the head's data, when it runs here"},
+                   {.name = "cluster",
+                    .help = "run a small program on each node: Python, torch, rtrain, GPUs, storage, clock, ports"},
+                   {.name = "interpreter",
+                    .takes = Value::text,
+                    .shown = "PYTHON",
+                    .help = "with --cluster: Python as jobs name it (default python)"},
+                   {.name = "storage-path",
+                    .takes = Value::text,
+                    .shown = "PATH",
+                    .help = "with --cluster: where that program's run is stored (default: as for any job)"}},
+         .handler = doctor}};
 }
 
 }  // namespace rtrain::cmd

@@ -30,7 +30,7 @@ struct template_start {
     char** program;
 };
 
-/* In the child: becomes the template. */
+/* Turns the child into the template. */
 static void run_template(const struct template_start* t, pid_t keeper, int socket, int out) {
     setsid();
     int in = open("/dev/null", O_RDONLY);
@@ -67,7 +67,7 @@ static int parse_order(char* packet, size_t size, struct order* o) {
     return o->rest_size > 0 ? 0 : -1;
 }
 
-/* A packet of the agent's. 0: its end is closed. */
+/* Takes a packet of the agent. Returns 0 if the agent's end is closed. */
 static int on_agent(struct keeper* k) {
     union {
         struct cmsghdr header;
@@ -96,7 +96,7 @@ static int on_agent(struct keeper* k) {
 static void lose_agent(struct keeper* k) {
     k->agent_gone = 1;
     close(AGENT);
-    if (has_order(k)) refuse_order(k, "the agent has ended", NULL); /* the next one takes what is written down by now */
+    if (has_order(k)) refuse_order(k, "the agent has ended", NULL); /* the next agent adopts the rest */
     end_template(k, NULL);
 }
 
@@ -115,7 +115,7 @@ static void first_word(struct keeper* k) {
     end_template(k, "the template said what it may not");
 }
 
-/* It is not asked: either it speaks, or it has ended, and its parent will be told how. */
+/* Handles input of a template that has no order: a packet, which is a failure, or its end. */
 static void on_unasked(struct keeper* k) {
     char text[WHY];
     k->is_cut = read_template(k, text, sizeof text) != 0;
@@ -138,7 +138,7 @@ static void on_template(struct keeper* k) {
     }
 }
 
-/* It is stopped where the kernel says so, and rests where nothing of it goes on. */
+/* Enters RESTS once the kernel reports the stop and the template has one thread and no child. */
 static void look_at_stop(struct keeper* k) {
     siginfo_t seen = {0};
     char number[32];
@@ -178,16 +178,16 @@ static void take_printed(struct keeper* k) {
         close(k->printed);
         k->printed = -1;
     } else if (k->logged < LOG_MAX) {
-        if (write(k->log, text, (size_t)got) != got) errno = 0; /* a full disk loses words, no worker */
+        if (write(k->log, text, (size_t)got) != got) errno = 0; /* a full disk loses output, but no worker */
         k->logged += (size_t)got;
     }
 }
 
-/* An order that it has answered goes on without it. */
+/* Reaps the template. An order that the template has answered is carried out without it. */
 static void reap_template(struct keeper* k) {
     int status = 0;
     char how[WHY];
-    if (k->phase == IMPORTS) first_word(k); /* why it is none */
+    if (k->phase == IMPORTS) first_word(k); /* reads the reason why it is unfit */
     if (k->phase == FORKS) take_answer(k);
     waitpid(k->template, &status, WNOHANG);
     k->template = 0;
@@ -199,7 +199,7 @@ static void reap_template(struct keeper* k) {
     if (!has_order(k)) end_template(k, NULL);
 }
 
-/* Whether more children may have ended than were reaped. */
+/* Reaps ended children. Returns 1 if more may have ended. */
 static int reap(struct keeper* k) {
     siginfo_t seen;
     for (int count = 0; count < REAPED_AT_ONCE; ++count) {
@@ -207,7 +207,7 @@ static int reap(struct keeper* k) {
         if (waitid(P_ALL, 0, &seen, WEXITED | WNOHANG | WNOWAIT) != 0 || seen.si_pid == 0) return 0;
         const pid_t pid = seen.si_pid;
         if (seen.si_code != CLD_EXITED && seen.si_code != CLD_KILLED && seen.si_code != CLD_DUMPED) {
-            kill(pid, SIGKILL); /* it made us its tracer (PTRACE_TRACEME), and is stopped, not ended */
+            kill(pid, SIGKILL); /* stopped, not ended: it made the keeper its tracer (PTRACE_TRACEME) */
             waitid(P_PID, (id_t)pid, &seen, WSTOPPED | WNOHANG);
             continue;
         }
@@ -240,7 +240,8 @@ static void look_around(struct keeper* k) {
     end_strays(&k->workers);
 }
 
-/* What is waited for. The template is not asked anything while its fork is, nor the agent while an order is done. */
+/* Names the descriptors for poll(). The keeper reads nothing from the template while a fork answers, and nothing from
+ * the agent while an order is carried out. */
 enum { SIGNALS, OF_TEMPLATE, OF_AGENT, PRINTED, STATUS, SOURCES };
 static void name_sources(const struct keeper* k, int signals, struct pollfd* all) {
     const int of_fork = k->phase == BECOMES || k->phase == BEGINS;
@@ -252,7 +253,7 @@ static void name_sources(const struct keeper* k, int signals, struct pollfd* all
     all[STATUS] = (struct pollfd){.fd = of_fork ? k->status : -1, .events = POLLIN};
 }
 
-/* What the template or the agent has to say is looked at in the phase in which it was waited for. */
+/* Takes all input. Reads from the template and the agent only if the phase is still that of the poll(). */
 static int take_all(struct keeper* k, const struct pollfd* all) {
     const enum keeper_phase phase = k->phase;
     struct signalfd_siginfo seen;
@@ -297,8 +298,8 @@ int keeper_main(int argc, char** argv) {
     }
     sigset_t all;
     sigfillset(&all);
-    sigprocmask(SIG_SETMASK, &all, NULL); /* nothing but SIGKILL ends us */
-    signal(SIGCHLD, SIG_DFL);             /* ignored, no child could be waited for */
+    sigprocmask(SIG_SETMASK, &all, NULL); /* only SIGKILL ends the keeper */
+    signal(SIGCHLD, SIG_DFL);             /* if it were ignored, no child could be waited for */
     setsid();
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     prctl(PR_SET_NAME, "rtrain-keeper");

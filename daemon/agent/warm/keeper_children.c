@@ -58,7 +58,7 @@ static pid_t make_sentinel(void) {
     for (;;) pause();
 }
 
-/* The end of a sentinel is not waited for: it is reaped as any child is. */
+/* Kills the sentinel without a wait. It is reaped as any child. */
 static void end_sentinel(pid_t sentinel) {
     if (sentinel > 0) kill(sentinel, SIGKILL);
 }
@@ -124,7 +124,7 @@ int reap_kept(struct kept_workers* workers, pid_t pid) {
         }
         if (worker->pid != pid || worker->has_ended) continue;
         worker->end = (struct worker_end){.wall_us = wall_us()};
-        kill(-pid, SIGKILL); /* as long as it is not reaped, the number is its group's */
+        kill(-pid, SIGKILL); /* until it is reaped, the number belongs to its group */
         if (wait4(pid, &worker->end.status, WNOHANG, &worker->end.usage) != pid) return 1;
         worker->has_ended = 1;
         worker->until_ms = now_ms() + LEFTOVERS_MS;
@@ -133,7 +133,7 @@ int reap_kept(struct kept_workers* workers, pid_t pid) {
     return 0;
 }
 
-/* ---- what workers and the template leave behind ---- */
+/* ---- processes that workers and the template leave behind ---- */
 
 static int has_mark(const char* text, size_t size, const char* mark) {
     for (size_t at = 0; at < size; at += strlen(text + at) + 1)
@@ -141,7 +141,7 @@ static int has_mark(const char* text, size_t size, const char* mark) {
     return 0;
 }
 
-/* The environment that the kernel shows of the process, with a NUL behind it; NULL: none. To be freed. */
+/* Returns the environment of the process from /proc with a NUL behind it, for free(); NULL: none. */
 static char* environment_of(pid_t pid, size_t* size) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
@@ -155,7 +155,7 @@ static char* environment_of(pid_t pid, size_t* size) {
     return text;
 }
 
-/* A worker that lives comes before one that has ended: a number may be given again. */
+/* Prefers a living worker to an ended one, since the kernel may use a number again. */
 static struct kept_worker* worker_of_session(const struct kept_workers* workers, pid_t session) {
     struct kept_worker* owner = worker_at(workers, session);
     for (size_t i = 0; !owner && i < workers->count; ++i)
@@ -183,8 +183,8 @@ static int some_worker_lives(const struct kept_workers* workers) {
     return 0;
 }
 
-/* Whether it is a process of the template by what a fork cannot change: root has raised the template's score to the
- * highest, so that its forks can lower it no more, and has given each worker the keeper's own. */
+/* Returns 1 if the process has the template's oom_score_adj. Root has raised it to the highest value, which a fork
+ * cannot lower, and gives each worker the keeper's own value. */
 static int has_template_score(const struct kept_workers* workers, pid_t pid) {
     char path[64], text[16] = "", own[16];
     if (workers->scores_are_same || read_oom_score(own, sizeof own) != 0 || atoi(own) == TEMPLATE_SCORE) return 0;
@@ -195,9 +195,9 @@ static int has_template_score(const struct kept_workers* workers, pid_t pid) {
     return got > 0 && atoi(text) == TEMPLATE_SCORE;
 }
 
-/* `of`: the worker that has left the process for certain, else NULL. A process in a session of its own whose
- * environment names no worker, and whose score is not the template's, may be a worker's that lives: it stays until no
- * worker does. */
+/* Returns 1 if the process must end. `of` is the worker that certainly left it behind, or NULL. A process in a session
+ * of its own may belong to a living worker if its environment has no worker's marks and its score is not the
+ * template's. Such a process stays until no worker lives. */
 static int is_to_end(const struct kept_workers* workers, pid_t pid, struct kept_worker** of) {
     const pid_t session = getsid(pid);
     *of = worker_of_session(workers, session);
@@ -208,7 +208,7 @@ static int is_to_end(const struct kept_workers* workers, pid_t pid, struct kept_
     return !some_worker_lives(workers) || has_template_score(workers, pid);
 }
 
-/* The numbers of the caller's children as the kernel writes them; only the caller removes some from the list. */
+/* Returns the pids of the caller's children as the kernel prints them. Only the caller reaps them. */
 static const char* list_children(void) {
     static char text[1 << 18];
     char path[64];
@@ -219,7 +219,7 @@ static const char* list_children(void) {
         got = read(file, text + size, sizeof text - 1 - size);
     if (file >= 0) close(file);
     if (size == sizeof text - 1)
-        while (size > 0 && text[size - 1] != ' ') --size; /* half a number is another one */
+        while (size > 0 && text[size - 1] != ' ') --size; /* cuts a number that is not complete */
     text[size] = 0;
     return text;
 }
@@ -254,7 +254,7 @@ void end_strays(struct kept_workers* workers) {
         ++workers->strays;
         if (of) ++of->left;
     }
-    if (!of_template) workers->template_pid = 0; /* its number may be given again */
+    if (!of_template) workers->template_pid = 0; /* the kernel may use its number again */
     write_exits(workers);
 }
 

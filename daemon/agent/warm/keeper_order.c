@@ -1,4 +1,4 @@
-/* See keeper_order.h. The template and its fork are a job's user's: nothing that they say is trusted. */
+/* See keeper_order.h. The template and its fork belong to a job's user, so the keeper checks each of their answers. */
 #define _GNU_SOURCE
 #include "daemon/agent/warm/keeper_order.h"
 
@@ -28,7 +28,7 @@ void tell_agent(const struct keeper* k, const char* word, const char* number, co
 
 void end_template(struct keeper* k, const char* broken) {
     if (k->phase != ENDED && broken) snprintf(k->broken, sizeof k->broken, "%s", broken);
-    if (k->template > 0) kill(-k->template, SIGKILL); /* with forks that are no workers yet */
+    if (k->template > 0) kill(-k->template, SIGKILL); /* the group: also forks that are not workers yet */
     if (k->template > 0) kill(k->template, SIGKILL);
     if (k->socket >= 0) close(k->socket);
     k->socket = -1;
@@ -80,7 +80,7 @@ static void close_order(struct keeper* k) {
     k->fork = 0;
 }
 
-/* The fork is killed, not waited for: its program has not begun, and does not begin. */
+/* Kills the fork without a wait. Its program has not begun, and cannot begin any more. */
 void refuse_order(struct keeper* k, const char* why, const char* broken) {
     if (k->phase == BEGINS) drop_worker(&k->workers, k->fork);
     if (k->fork > 0) kill(k->fork, SIGKILL);
@@ -97,7 +97,7 @@ static void enter(struct keeper* k, enum keeper_phase phase) {
     k->until_ms = now_ms() + PATIENCE_MS;
 }
 
-/* The descriptors of the fork: input, output, errors, start and status. 0, or -1 with errno. */
+/* Opens the descriptors of the fork: input, output, errors, start and status. Returns 0, or -1 with errno. */
 static int open_order(struct keeper* k, int* theirs) {
     int start[2] = {-1, -1}, status[2] = {-1, -1};
     theirs[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -113,7 +113,7 @@ static int open_order(struct keeper* k, int* theirs) {
     return fcntl(k->status, F_SETFL, O_NONBLOCK);
 }
 
-/* 0, or -1 with the reason in `why`. */
+/* Returns 0, or -1 with the reason in `why`. */
 static int send_order(struct keeper* k, char* why) {
     int theirs[5] = {-1, -1, -1, -1, -1};
     const int opened = open_order(k, theirs) == 0;
@@ -138,7 +138,7 @@ void begin_order(struct keeper* k) {
     enter(k, FORKS);
 }
 
-/* Gives the process what a child of the agent's has: score, processors and limits. */
+/* Gives the process the score, processors and limits that a child of the agent has. */
 static void give_all(struct keeper* k, pid_t pid) {
     char score[16];
     if (read_oom_score(score, sizeof score) != 0 || write_oom_score(pid, score) != 0) k->workers.scores_are_same = 1;
@@ -163,13 +163,13 @@ void take_answer(struct keeper* k) {
     if (pid <= 1 || pid > INT_MAX || pid == k->template || !is_new_child(&k->workers, (pid_t)pid))
         return fail_order(k, "the template named a process that is not its fork");
     k->fork = (pid_t)pid;
-    /* its place first: what it forks from now on is in it, and whoever has forked before is no worker */
+    /* The cgroup comes first, so that it holds all later forks. A fork that has children already is refused below. */
     give_place(k->fork, k->order.dir);
     if (!is_alone(k->fork)) return fail_order(k, "the fork has threads or children before it is a worker");
     give_all(k, k->fork);
-    give_place(k->fork, k->order.dir); /* once more: the processors of its place come after the agent's */
+    give_place(k->fork, k->order.dir); /* again: the processors of its place replace the agent's */
     enter(k, BECOMES);
-    /* with the secrets, which the template never has */
+    /* The environment has the secrets, which the template never gets. */
     if (send_packet(k->start, "+", 1, &k->order.variables, 1) != 0) take_status(k, 1);
 }
 
@@ -178,11 +178,11 @@ static int is_closed(int socket) {
     return poll(&end, 1, 0) == 1 && (end.revents & (POLLHUP | POLLERR));
 }
 
-/* The fork is the worker, and waits: it is written down, and then told to run its program. */
+/* Writes `started` for the fork, which waits, and lets it run its program. */
 static void write_down(struct keeper* k) {
     const struct order* o = &k->order;
     const struct kept_worker worker = {.pid = k->fork};
-    if (is_closed(AGENT)) return refuse_order(k, "the agent has ended", NULL); /* the next takes what is written now */
+    if (is_closed(AGENT)) return refuse_order(k, "the agent has ended", NULL); /* the next agent adopts the rest */
     if (getsid(k->fork) != k->fork || getpgid(k->fork) != k->fork)
         return fail_order(k, "the fork did not become the worker: it leads no session of its own");
     if (keep_worker(&k->workers, &worker, o->dir, (const char*[]){o->attempt, o->node, o->rank}) != 0) {

@@ -23,7 +23,7 @@
 namespace rtrain::agent {
 namespace {
 
-constexpr int socket_descriptor = 3, keeper_variables = 4;  // of the keeper
+constexpr int socket_descriptor = 3, keeper_variables = 4;  // the keeper's numbers
 constexpr std::size_t packet_max = 100'000, room_min = 64'000;
 
 void close_all(std::initializer_list<int> descriptors) {
@@ -47,7 +47,7 @@ std::vector<std::string> arguments_of(const TemplateSpec& spec, const std::strin
     return words;
 }
 
-// A child's environment must fit in what the template shows as its own.
+// Adds a variable that reserves room: a worker's environment must fit into the template's area of /proc/PID/environ.
 std::map<std::string, std::string> with_room(Environment environment) {
     std::size_t bytes = room_min;
     for (const auto& [name, value] : environment) bytes += name.size() + value.size() + 2;
@@ -55,7 +55,7 @@ std::map<std::string, std::string> with_room(Environment environment) {
     return environment;
 }
 
-// The keeper's pid, or -errno. It gets nothing of ours but the two descriptors, and no environment.
+// Returns the keeper's pid, or -errno. The keeper inherits the two descriptors and an empty environment.
 pid_t spawn_keeper(const std::string& program, std::vector<std::string> words, int socket, int variables) {
     posix_spawn_file_actions_t actions;
     ::posix_spawn_file_actions_init(&actions);
@@ -105,7 +105,7 @@ std::string packet_of(std::uint64_t number, const WorkerStart& worker, const War
     return packet;
 }
 
-// The sentinel of a worker that its keeper has written down; 0: it has not.
+// Returns the pid of the sentinel in the worker's `started`; 0 if the keeper has not written it.
 pid_t sentinel_of(const std::string& directory) {
     const auto started = read_values(directory + "/started");
     const auto sentinel = started.find("shim");
@@ -139,10 +139,10 @@ struct Keepers::Keeper {
     std::string key;
     TemplateEnd end{};
     int socket = -1;
-    bool let_go = false;                       // it takes no more orders
-    bool has_started = false;                  // some worker, which may live
+    bool let_go = false;                       // the agent sends no more orders
+    bool has_started = false;                  // the keeper has started a worker, which may live
     std::map<std::uint64_t, Pending> pending;  // by the number of the order
-    net::Loop::TimerId deadline = 0;           // of the next answer, where one is pending
+    net::Loop::TimerId deadline = 0;           // for the next answer; 0: none is pending
 };
 
 Keepers::Keepers(net::Loop& loop, std::string program, KeeperEvents events, std::int64_t patience_ms)
@@ -235,7 +235,7 @@ void Keepers::take(Keeper& keeper, const std::string& packet) {
         take_answer(keeper, order, {.why = *end == ' ' ? end + 1 : end});
 }
 
-// The keeper may be none afterwards.
+// May remove `keeper`.
 void Keepers::take_answer(Keeper& keeper, std::uint64_t order, const Answer& answer) {
     const auto place = keeper.pending.find(order);
     if (place == keeper.pending.end()) return;
@@ -257,7 +257,8 @@ void Keepers::await_answer(Keeper& keeper) {
         keeper.deadline = loop_.after(patience_ms_, [this, number = keeper.number] { on_silence(number); });
 }
 
-// After the task that runs now, which may be the socket's own: what that opens must not get the socket's number.
+// Closes the socket after the present task. The task may be the socket's own, and a descriptor that it opens must not
+// get the socket's number.
 void Keepers::close_socket(Keeper& keeper) {
     if (keeper.deadline != 0) loop_.cancel(keeper.deadline);
     loop_.unwatch(keeper.socket);
@@ -265,8 +266,9 @@ void Keepers::close_socket(Keeper& keeper) {
     loop_.next([socket = keeper.socket] { ::close(socket); });
 }
 
-// No more orders. The keeper reads those that lie in the socket, answers each, comes to the end of what we sent and
-// ends its template. Only our writing side is shut: a whole close would tell it that no agent knows what it starts.
+// Ends the orders to a keeper. The keeper answers the orders that lie in the socket, reads the end and ends its
+// template. Shuts only the writing side: after a whole close the keeper would start no worker, as after the agent's
+// death.
 void Keepers::let_go(Keeper& keeper) {
     if (keeper.let_go) return;
     const std::string key = keeper.key;
@@ -282,8 +284,8 @@ void Keepers::let_go(Keeper& keeper) {
     events_.ended(key, end);
 }
 
-// Its end kills all its workers, so it is killed only where it has none. Otherwise its orders stay pending until it
-// answers or ends: it may start them as long as it lives.
+// Kills a silent keeper only if it has no workers, since its end would kill them. Otherwise its orders stay pending
+// until the keeper answers or ends, because it may start their workers as long as it lives.
 void Keepers::on_silence(Number number) {
     const auto place = keepers_.find(number);
     if (place == keepers_.end()) return;
@@ -308,8 +310,8 @@ void Keepers::on_silence(Number number) {
     let_go(keeper);
 }
 
-// The keeper has ended, or has read all that was sent. What was asked of it has started if it is written down, and
-// cannot start any more if it is not: the keeper writes first, and takes no order of an agent that is gone.
+// Decides the pending orders after the keeper has ended or has read all of them. A worker has started if its `started`
+// is written, and cannot start later if not: the keeper writes first, and takes no order of an agent that has ended.
 void Keepers::lost(Number number) {
     const auto place = keepers_.find(number);
     if (place == keepers_.end()) return;

@@ -1,5 +1,5 @@
-// The keepers of this agent, one for each template: started, given orders, ended. A keeper that has workers outlives
-// the agent; the next one has no use for it, and adopts its workers as it does those of shims.
+// Starts the keepers of this agent, one for each template, sends them orders and ends them. A keeper with workers
+// outlives the agent. The next agent adopts these workers as it does those of shims, and sends the keeper no order.
 #pragma once
 
 #include <sys/types.h>
@@ -14,43 +14,45 @@
 
 namespace rtrain::agent {
 
-struct TemplateEnd {       // both empty: it was one, and was asked to end or has refused an order that does not fit
-    std::string unfit{};   // why it could be none
-    std::string failed{};  // how it, or its keeper, broke down
+// Both texts are empty if the agent ended the template, or if the template refused an order that does not fit.
+struct TemplateEnd {
+    std::string unfit{};   // why the process could not become a template
+    std::string failed{};  // the failure of the template or of its keeper
 };
 struct KeeperEvents {
-    std::function<void(const std::string& key, std::int64_t pid, std::int64_t bytes)> ready;  // of the template
+    std::function<void(const std::string& key, std::int64_t pid, std::int64_t bytes)>
+        ready;  // pid and memory are the template's
     std::function<void(const std::string& key, const TemplateEnd&)> ended;
 };
 
 class Keepers {
   public:
-    // The keeper's own waits are 10 s, and its template's end.
+    // Above the keeper's own deadlines of 10 s.
     static constexpr std::int64_t usual_patience_ms = 60'000;
 
-    // `program`: knows the verb __keeper; usually /proc/self/exe. `patience_ms`: for a keeper's next answer.
+    // `program` has the verb __keeper; usually /proc/self/exe. `patience_ms` bounds the time to a keeper's next answer.
     Keepers(net::Loop& loop, std::string program, KeeperEvents events, std::int64_t patience_ms = usual_patience_ms);
     ~Keepers();
     Keepers(const Keepers&) = delete;
     Keepers& operator=(const Keepers&) = delete;
 
-    // `log` takes what the template prints.
+    // `log` is the file for the output of the template.
     Status begin(const TemplateSpec& spec, const std::string& log);
-    // Orders that were sent before are still done, or refused, and answered.
+    // Ends the template. The keeper still carries out or refuses the orders that were sent before.
     void end(const std::string& key);
     struct Answer {
-        pid_t sentinel = 0;  // as Launcher::watch_forked takes it; 0: refused, and nothing runs
+        pid_t sentinel = 0;  // for Launcher::watch_forked; 0: refused, and no worker runs
         std::string why{};
     };
     struct ForkEvents {
         std::function<void(const Answer&)> answered;  // once, after `fork_worker` has returned
-        // Before it, where the keeper is silent and may not be ended: why the worker has not started yet.
+        // Called before `answered` if the keeper is silent and must not be ended, with the reason of the wait.
         std::function<void(const std::string& why)> waits = [](const std::string&) {};
     };
     void fork_worker(const std::string& key, const WorkerStart& worker, const WarmStart& start, ForkEvents events);
 
   private:
-    using Number = std::uint64_t;  // of a keeper; a key names one keeper after the other
+    using Number = std::uint64_t;  // a keeper's number; the keepers of one key follow each other
     struct Keeper;
     struct Child {
         pid_t pid;
@@ -70,9 +72,9 @@ class Keepers {
     std::string program_;
     KeeperEvents events_;
     std::int64_t patience_ms_;
-    std::map<Number, std::unique_ptr<Keeper>> keepers_;  // those that answer, or may yet
-    std::map<std::string, Number> current_;              // by the key of the template: those that take orders
-    std::map<Number, Child> children_;                   // keepers as processes: to be reaped
+    std::map<Number, std::unique_ptr<Keeper>> keepers_;  // keepers whose answers may still arrive
+    std::map<std::string, Number> current_;              // the keepers that take orders, by the key of the template
+    std::map<Number, Child> children_;                   // processes of keepers that are not reaped yet
     Number last_keeper_ = 0;
     std::uint64_t last_order_ = 0;
 };

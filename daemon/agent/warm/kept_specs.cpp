@@ -57,7 +57,7 @@ std::vector<TemplateSpec> kept_specs(const std::string& file) {
         try {
             if (TemplateSpec spec = spec_of(kept_spec); spec.key == key_of(spec)) specs.push_back(std::move(spec));
         } catch (const json::exception&) {
-            continue;  // of another version
+            continue;  // written by another version
         }
     }
     return specs;

@@ -1,5 +1,5 @@
-// The specs of this node's ready templates, in a file of the agent's own: the next agent makes these templates ahead.
-// There is no secret in it, as there is none in a template.
+// Stores the specs of this node's ready templates in a file that only the agent reads. The next agent makes these
+// templates ahead. The file has no secrets, since a template has none.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 namespace rtrain::agent {
 
 Status keep_specs(const std::string& file, const std::vector<const TemplateSpec*>& specs);
-// None where the file is not there or damaged; without those whose key is not that of their parts.
+// Returns no specs if the file is missing or damaged. Leaves out specs whose key differs from `key_of`.
 std::vector<TemplateSpec> kept_specs(const std::string& file);
 
 }  // namespace rtrain::agent

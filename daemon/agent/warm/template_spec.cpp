@@ -18,20 +18,20 @@ namespace {
 
 constexpr std::int64_t threads_max = 4'096;
 
-// rtrain sets these for each attempt anew. The template has none of them, and the child gets them.
+// Variables that rtrain sets anew for each attempt. The template has none of them, and the worker gets them.
 const char* const own_names[] = {
     "RTRAIN_*",         "TORCHELASTIC_*", "RANK",        "WORLD_SIZE",       "LOCAL_RANK", "NODE_RANK",
     "LOCAL_WORLD_SIZE", "GROUP_RANK",     "ROLE_RANK",   "GROUP_WORLD_SIZE", "ROLE_NAME",  "ROLE_WORLD_SIZE",
     "MASTER_ADDR",      "TMPDIR",         "MASTER_PORT", "OMP_NUM_THREADS",  "PATH",       "CUDA_VISIBLE_DEVICES",
     "TF_CONFIG",        "DMLC_*"};
-// Loader, interpreter and libraries read these when they start: no secret may be one of them.
+// Variables that loader, interpreter and libraries read when they start. No secret may be one of them.
 const char* const read_at_start[] = {"LD_*",  "PYTHON*",   "OMP_*",    "MKL_*",  "OPENBLAS_*", "GOTO_*",
                                      "KMP_*", "NUMEXPR_*", "MALLOC_*", "TORCH*", "PYTORCH_*",  "GLIBC_TUNABLES"};
-// Beside OMP_NUM_THREADS these make more of a library's threads than its calls can.
+// Variables with effects on a library's threads that its calls cannot set later, except OMP_NUM_THREADS.
 const char* const of_threads[] = {"OMP_*", "MKL_*", "OPENBLAS_*", "GOTO_*", "KMP_*", "NUMEXPR_*", "GOMP_*"};
-// A template sees no GPU. That of workers with GPUs has this name for them: to find out that no GPU has it, PyTorch
-// loads NVML's library, so the template can tell that a module has counted the GPUs. Workers without GPUs have "", as
-// theirs.
+// The CUDA_VISIBLE_DEVICES of a template for workers with GPUs: a name that no GPU has, so the template sees no GPU.
+// PyTorch loads NVML's library to look the name up, so the template can detect a module that has counted the GPUs. The
+// template of workers without GPUs has an empty value, as its workers.
 const char* const no_gpu = "GPU-none";
 const char* const of_folders[] = {"PYTHONPATH", "PYTHONHOME", "PYTHONPYCACHEPREFIX", "PYTHONUSERBASE",
                                   "LD_LIBRARY_PATH"};
@@ -43,7 +43,7 @@ bool is_one_of(const std::string& name, const char* const (&patterns)[size]) {
     });
 }
 
-// `sh -c "exec python train.py"`, the form that `without_shell_layer` makes, as the words that the shell would run.
+// Returns the words that the shell would run for `sh -c "exec python train.py"`, the form of `without_shell_layer`.
 std::vector<std::string> without_shell(const std::vector<std::string>& program) {
     if (program.size() != 3 || program[0] != "sh" || program[1] != "-c") return program;
     const std::string& text = program[2];
@@ -57,7 +57,8 @@ std::vector<std::string> without_shell(const std::vector<std::string>& program) 
 
 std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-// Also where nothing can be read. The path is the job's: neither a pipe nor a device there may hold the agent up.
+// Returns true also if the file cannot be read. The job chooses the path, so the open must not block on a pipe or
+// device.
 bool is_script(const std::string& file) {
     const storage::Descriptor in(::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
     struct stat facts{};
@@ -66,7 +67,7 @@ bool is_script(const std::string& file) {
     return ::read(in.number(), first, 2) != 2 || (first[0] == '#' && first[1] == '!');
 }
 
-// The interpreter that the program's first word means; empty: none that is known here.
+// Returns the path of the interpreter for the program's first word; empty if none is on the PATH.
 std::string python_of(const TemplateWish& wish, const std::string& word) {
     const auto path = wish.start.environment.find("PATH");
     if (path == wish.start.environment.end()) return {};
@@ -82,7 +83,7 @@ std::string why_no_program(const std::vector<std::string>& program) {
     return program[1].starts_with('-') ? "python is given the option " + program[1] : "";
 }
 
-// Whether a list of paths names a folder by where the process starts: the template starts elsewhere.
+// Returns true if a list of paths has a relative entry. The template runs in another directory than the worker.
 bool has_relative_entry(const std::string& paths) {
     for (std::size_t at = 0; at <= paths.size();) {
         const std::size_t end = std::min(paths.find(':', at), paths.size());
@@ -169,12 +170,12 @@ TemplateChoice choose_template(const TemplateWish& wish) {
     if (!choice.why_not.empty()) return choice;
     choice.spec = spec_of(wish, python);
     choice.start.program = program;
-    // The wrapper of an attempt names the interpreter itself.
+    // The `python` that the attempt has added to its path runs the interpreter itself.
     if (!wish.added_path.empty() &&
         program_on_path(program[0], wish.start.environment.at("PATH")).starts_with(wish.added_path + "/"))
         choice.start.program[0] = python;
     choice.start.environment = wish.start.environment;
-    if (program != wish.start.program) choice.start.environment["PWD"] = wish.start.cwd;  // as a shell does
+    if (program != wish.start.program) choice.start.environment["PWD"] = wish.start.cwd;  // a shell would set it
     if (!wish.working_dir.empty()) choice.start.folders.push_back(wish.working_dir);
     return choice;
 }

@@ -1,5 +1,6 @@
-// Whether a worker can be forked from a template, and from which: a template is known by all that its processes have
-// from their start. What does not fit is a plain start. Reads the program's interpreter, nothing else.
+// Chooses the template that a worker can be forked from. The key of a template covers everything that its processes
+// have from their start. A worker without a fitting template starts plainly. Reads no file but the program's
+// interpreter.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@
 namespace rtrain::agent {
 
 struct TemplateSpec {
-    std::string key{};  // of the whole
+    std::string key{};  // see `key_of`
     std::string token_user{};
     WorkerUser user{};
     bool allow_setuid = false;
@@ -24,28 +25,28 @@ struct TemplateSpec {
 // How a worker is forked from its template.
 struct WarmStart {
     std::int64_t threads = 1;
-    std::vector<std::string> program{};  // as /proc shows it: without the shell of the entrypoint
+    std::vector<std::string> program{};  // as /proc shows it, without the shell of the entrypoint
     Environment environment{};
-    std::vector<std::string> folders{};  // where the program imports from, beside its own
+    std::vector<std::string> folders{};  // further folders from which the program imports
 };
 struct TemplateWish {
     WorkerStart start{};
     std::string token_user{};
     std::vector<std::string> preload{};
-    std::vector<std::string> secrets{};  // their names
-    std::string path{};                  // of the node's programs, without what the attempt has added
-    std::string interpreter{};           // the job's; meant by a `python` that the attempt has added to its path
-    std::string added_path{};            // the directory of it
+    std::vector<std::string> secrets{};  // the names of the secrets
+    std::string path{};                  // the PATH without the entry that the attempt has added
+    std::string interpreter{};           // the job's interpreter; the `python` that the attempt has added runs it
+    std::string added_path{};            // the directory of that `python`
     std::string working_dir{};
 };
 struct TemplateChoice {
-    std::string why_not{};  // empty: it fits
+    std::string why_not{};  // empty if the template fits
     TemplateSpec spec{};
     WarmStart start{};
 };
-// Returns the path of the interpreter that the program runs; empty: its first word is no interpreter of Python.
+// Returns the path of the program's interpreter; empty if the first word is no interpreter of Python.
 std::string interpreter_of(const TemplateWish& wish);
 TemplateChoice choose_template(const TemplateWish& wish);
-std::string key_of(const TemplateSpec& spec);  // of all but `key`
+std::string key_of(const TemplateSpec& spec);  // the hash of all fields except `key`
 
 }  // namespace rtrain::agent

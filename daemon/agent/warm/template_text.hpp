@@ -1,4 +1,4 @@
-// runtime/python/rtrain/_template.py, as a text of this program: a job's Python need not have the package.
+// The text of runtime/python/rtrain/_template.py. The binary has it, since a job's Python may lack the package.
 #pragma once
 
 namespace rtrain::agent {

@@ -26,7 +26,8 @@ std::string list_of(const std::vector<std::uint32_t>& ranks) {
 
 std::string kept_file(const ThisNode& node) { return node.files.data_dir + "/warm/templates.json"; }
 
-// The template may be made without a run that asks for it: its user is here as before, and has the same rights.
+// Returns true if the template may be made before a run uses it: its user exists with the same ids and rights as
+// before.
 bool may_be_ahead(const TemplateSpec& spec, const NodeFacts& facts, bool allow_setuid) {
     const auto user = user_of_order(facts, "/", spec.token_user);
     return user && *user == spec.user && spec.allow_setuid == allow_setuid;
@@ -75,7 +76,7 @@ void WarmStarts::make_ahead() {
         });
 }
 
-// A spec that cannot be written is not made ahead: the next agent makes its template after the first use.
+// Writes the specs of the ready templates. After a failure the next agent makes its templates after the first use.
 void WarmStarts::keep_ready() {
     std::vector<const TemplateSpec*> specs;
     std::set<std::string> environments;
@@ -121,7 +122,7 @@ void WarmStarts::start(const WorkerStart& worker, const TemplateChoice& choice) 
     forget_specs();
     specs_[environment] = choice.spec;
     const std::optional<std::string> to_fork = template_to_fork(uses_.state.templates, environment);
-    const std::string why_not = to_fork ? "" : why_no_template(choice.spec);  // as it is before this use of it
+    const std::string why_not = to_fork ? "" : why_no_template(choice.spec);  // before this use changes the state
     uses_.inputs.enqueue(EnvironmentUsed{environment, worker.attempt, choice.spec.token_user});
     if (!to_fork) return start_plainly(worker, why_not);
     keepers_.fork_worker(*to_fork, worker, choice.start,
@@ -143,7 +144,7 @@ std::string WarmStarts::why_no_template(const TemplateSpec& spec) const {
     return no_place.empty() ? "its template is not made yet" : no_place;
 }
 
-// The end of the wait is told when it is known, as for any worker.
+// Reports the reason of the wait. `choose` reports the start later, as for any worker.
 void WarmStarts::tell_wait(const WorkerStart& worker, const std::string& why) {
     uses_.inputs.enqueue(
         StartsChosen{worker.attempt, uses_.node.name() + ": " + list_of({worker.rank}) + ": has not started: " + why});
@@ -167,7 +168,7 @@ void WarmStarts::start_template(const StartTemplate& out) {
     uses_.inputs.enqueue(TemplateEnded{out.key, why});
 }
 
-// Forgets environments of which the machine knows neither template nor standby.
+// Removes environments without a template or standby in the machine's state.
 void WarmStarts::forget_specs() {
     if (specs_.size() <= specs_max) return;
     const auto& known = uses_.state.templates.all;

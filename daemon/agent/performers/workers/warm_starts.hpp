@@ -1,5 +1,5 @@
-// Workers that are forked from templates where one fits, and started plainly where none does; the templates that the
-// machine wants. Only with --warm.
+// Forks a worker from its template, or starts it plainly if no template fits. Makes and ends the templates that the
+// machine orders. Unused with --no-warm.
 #pragma once
 
 #include <map>
@@ -25,7 +25,7 @@ class WarmStarts {
     };
     explicit WarmStarts(const Uses& uses);
 
-    // Starts follow, of so many ranks of the attempt.
+    // Called before the starts of an attempt, with the number of its ranks on this node.
     void expect(AttemptKey key, std::size_t ranks);
     void start(const WorkerStart& worker, const TemplateChoice& choice);
     void not_started(AttemptKey key, std::uint32_t rank) { choose(key, rank, ""); }
@@ -34,13 +34,14 @@ class WarmStarts {
     void end_template(const EndTemplate& out) { keepers_.end(out.key); }
 
   private:
-    // How the ranks of an attempt were started: said once, when all are known. An empty `how` counts and says nothing.
+    // How the ranks of an attempt were started. One notice names all of them, once the last is known. A rank with an
+    // empty `how` counts, and is not in the notice.
     struct Chosen {
         std::size_t left = 0;
         std::map<std::string, std::vector<std::uint32_t>> ranks;
     };
     KeeperEvents events();
-    void make_ahead();  // what the agent before this one had
+    void make_ahead();  // the templates of the agent before this one
     void keep_ready();
     void choose(AttemptKey key, std::uint32_t rank, const std::string& how);
     void start_plainly(const WorkerStart& worker, const std::string& why);
@@ -50,7 +51,7 @@ class WarmStarts {
     void log_unfit(const std::string& key, const std::string& why);  // logs the same reason once
 
     Uses uses_;
-    std::map<std::string, TemplateSpec> specs_;  // of the environments in use, by key
+    std::map<std::string, TemplateSpec> specs_;  // the environments in use, by key
     std::map<std::string, std::string> unfit_;   // why no template could be made, by key
     std::set<std::string> ready_;                // templates, by key
     std::map<AttemptKey, Chosen> chosen_;

@@ -1,4 +1,3 @@
-#!/usr/bin/env -S .venv/bin/python
 """Compares forked runs of the examples with plain ones, field by field, and watches the processes of the agent meanwhile.
 
 A field is a value of a run's record: a state, a cause, a rank's exit code, a report, a line of a log, a checkpoint's file. A
@@ -6,7 +5,7 @@ field that is equal in all plain runs of a program must be equal in each of its 
 plainly again: a field that plain runs change by themselves decides nothing. `probe` is a program that prints what a worker
 finds: environment, limits, signals, threads, descriptors.
 
-usage: scripts/warm_equal.py [--runs N] [--seconds S] [--at-most S] [--plain N] [--at-once N] [--out FILE] [PROGRAM ...]
+usage: tests/system/warm/equal_runs.py [--runs N] [--seconds S] [--at-most S] [--plain N] [--at-once N] [--out FILE] [PROGRAM ...]
 """
 
 import argparse
@@ -22,7 +21,7 @@ import tempfile
 import threading
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tests" / "system"), str(ROOT / "tests" / "system" / "warm")]
 from local_cluster import Failed, LocalCluster, WarmCluster, wait_for  # noqa: E402
 from test_as_plain import SHOW  # noqa: E402
@@ -115,7 +114,7 @@ class Runs:
             "state": described["state"], "reason": described["reason"], "warnings": described["warnings"],
             "failures": described["failures"], "job": described["job"], "memory_limit": described["memory_limit"],
             "attempts": [attempt_fields(attempt) for attempt in described["attempt_list"]],
-            "reports": [{k: one[k] for k in ("attempt", "index", "metrics", "position")} for one in self.cluster.json("metrics", run)["items"]],
+            "reports": [{k: entry[k] for k in ("attempt", "index", "metrics", "position")} for entry in self.cluster.json("metrics", run)["items"]],
             "logs": lines_by_rank(logs),
             "checkpoints": self.checkpoints(run),
         }  # fmt: skip
@@ -128,7 +127,7 @@ class Runs:
     def checkpoints(self, run):
         done = self.cluster.run("checkpoints", "list", run, "-o", "json")
         kept = json.loads(done.stdout)["items"] if done.returncode == 0 else []
-        return [{k: v for k, v in one.items() if k in ("name", "metrics", "bytes", "files", "state", "kind")} for one in kept]
+        return [{k: v for k, v in entry.items() if k in ("name", "metrics", "bytes", "files", "state", "kind")} for entry in kept]
 
 
 def probe_text():
@@ -146,20 +145,20 @@ def ended(family, run_id):
 
 
 def attempt_fields(attempt):
-    workers = [{k: v for k, v in one.items() if k != "pid"} for one in attempt["workers"]]
+    workers = [{k: v for k, v in entry.items() if k != "pid"} for entry in attempt["workers"]]
     return {k: attempt[k] for k in ("cause", "state", "world_size", "nodes", "number")} | {"workers": workers}
 
 
 def lines_by_rank(logs):
     """Returns the parsed lines of each rank and stream: a line of JSON by its fields, another by its words."""
     lines = {}
-    for one in logs:
-        text = one.get("text", one.get("line", ""))
+    for entry in logs:
+        text = entry.get("text", entry.get("line", ""))
         try:
             parsed = json.loads(text)
         except ValueError:
             parsed = text.split()
-        lines.setdefault(f"{one.get('attempt')} {one.get('rank')} {one.get('stream')}", []).append(parsed)
+        lines.setdefault(f"{entry.get('attempt')} {entry.get('rank')} {entry.get('stream')}", []).append(parsed)
     return lines
 
 
@@ -256,7 +255,7 @@ def children(pid):
 
 def descendants(pid):
     below = children(pid)
-    return below + [one for child in below for one in descendants(child)]
+    return below + [pid for child in below for pid in descendants(child)]
 
 
 class Comparison:
@@ -329,7 +328,10 @@ class Comparison:
                 list(pool.map(lambda name: self.attempted(self.learn_and_compare, name) if self.goes_on() else None, turn))
             watch.done.set()
             watch.join()
-            time.sleep(5)
+            with contextlib.suppress(Failed):  # the last sample shows what is left
+                wait_for(
+                    "the end of the workers", lambda: not any("__shim" in command(pid) for pid in descendants(watch.agent)), 30
+                )
             watch.sample()
         return self.report(watch.samples)
 
@@ -355,12 +357,12 @@ class Comparison:
 def print_growth(samples):
     """Prints memory, descriptors and processes at the quarters of the time."""
     for part in range(5) if samples else ():
-        one = samples[min(len(samples) - 1, part * len(samples) // 4)]
-        agent, total = one["agent"], lambda what, name: sum(entry.get(name, 0) for entry in one[what])  # noqa: B023
+        sample = samples[min(len(samples) - 1, part * len(samples) // 4)]
+        agent, total = sample["agent"], lambda what, name: sum(entry.get(name, 0) for entry in sample[what])  # noqa: B023
         print(
-            f"  after {one['at'] - samples[0]['at']} s: agent {agent.get('rss_kib', 0) >> 10} MiB, {agent.get('descriptors')} descriptors, "
-            f"{agent.get('threads')} threads; {one['processes']} processes below it; {len(one['keepers'])} keepers with "
-            f"{total('keepers', 'rss_kib')} KiB and {total('keepers', 'descriptors')} descriptors; {len(one['templates'])} templates with "
+            f"  after {sample['at'] - samples[0]['at']} s: agent {agent.get('rss_kib', 0) >> 10} MiB, {agent.get('descriptors')} descriptors, "
+            f"{agent.get('threads')} threads; {sample['processes']} processes below it; {len(sample['keepers'])} keepers with "
+            f"{total('keepers', 'rss_kib')} KiB and {total('keepers', 'descriptors')} descriptors; {len(sample['templates'])} templates with "
             f"{total('templates', 'private_kib') >> 10} MiB of their own and {total('templates', 'descriptors')} descriptors"
         )
 
