@@ -30,6 +30,12 @@ Result<std::string> fingerprint(const std::string& certificate);  // SHA-256 of 
 Result<std::int64_t> expires_wall_ms(const std::string& certificate);
 Result<std::string> serial_of(const std::string& certificate);  // upper-case hex
 
+// Returns a self-signed certificate and its key, by which the processes of one run recognise each other: base64 of the
+// certificate's DER, ".", base64 of the key's DER. Equal seeds (32 bytes) give equal texts. No authority signs it, so
+// no head and no agent accepts it.
+Result<std::string> make_channel(const std::string& seed);
+inline constexpr const char* channel_name = "rtrain-run";  // the common name of every run's certificate
+
 std::string random_hex(std::size_t bytes);  // from the kernel's random source
 using crypto::sha256_hex;
 bool equal_constant_time(std::string_view a, std::string_view b);

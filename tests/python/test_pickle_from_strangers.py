@@ -6,16 +6,22 @@ import pickle
 import re
 import secrets
 import socket
+import ssl
 import struct
 import threading
+import time
 
+import channels
 import pytest
 import rtrain
-from rtrain._remote._channel import KEY_BYTES, SLOT_CHARACTERS, ChannelError, answer, dial
-from rtrain._remote._cipher import Stream
+from rtrain._remote._channel import SLOT_CHARACTERS, ChannelError, answer, dial
+from rtrain._remote._cipher import Identity
+from rtrain._remote._keyed import KEY_BYTES, KeyedStream, SharedKey
 from rtrain.train._archive._package import Payload
 
 SLOT = "s" * SLOT_CHARACTERS
+PREFACE = b"rtrain-remote-3\n" + SLOT.encode()
+RUN, OTHER_RUN = Identity(channels.RUN), Identity(channels.OTHER_RUN)
 PACKAGE = pathlib.Path(rtrain.__file__).parent
 
 
@@ -47,8 +53,8 @@ def message(content):
 class Listener:
     """The listening side, as in a driver's hub and a worker: it receives one message of each authenticated peer."""
 
-    def __init__(self):
-        self.key = secrets.token_bytes(KEY_BYTES)
+    def __init__(self, secret=RUN):
+        self.secret = secret
         self.door = socket.create_server(("127.0.0.1", 0))
         self.address = self.door.getsockname()
         self.error, self.received = None, None
@@ -57,7 +63,7 @@ class Listener:
 
     def _serve(self):
         try:
-            self.received = answer(self.door.accept()[0], {SLOT: self.key})[1].receive()
+            self.received = answer(self.door.accept()[0], {SLOT: self.secret}.get)[1].receive()
         except ChannelError as error:
             self.error = error
 
@@ -73,32 +79,35 @@ def raw(listener, content):
         connection.sendall(message(content))
 
 
-def through_tls(listener, content):
+def behind_the_preface(listener, content):
     with socket.create_connection(listener.address) as connection:
-        Stream(connection, server_side=False).write(memoryview(message(content)))
+        connection.sendall(PREFACE + message(content))
 
 
-def after_an_answer_to_the_challenge_that_is_no_proof(listener, content):
+def with_another_run_s_certificate(listener, content):
+    with pytest.raises(ChannelError, match="a certificate of another run"):
+        dial(listener.address, SLOT, OTHER_RUN, 10).send([content])
+
+
+def without_a_check_of_the_listener(listener, content):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with socket.create_connection(listener.address) as connection:
-        stream = Stream(connection, server_side=False)
-        stream.write(memoryview(b"rtrain-remote-2\n" + SLOT.encode() + secrets.token_bytes(32)))
-        stream.fill(memoryview(bytearray(64)))
-        stream.write(memoryview(secrets.token_bytes(32) + message(content)))
-
-
-def with_another_key(listener, content):
-    with pytest.raises(ChannelError, match="does not have this run's key"):
-        dial(listener.address, SLOT, secrets.token_bytes(KEY_BYTES), 10).send([content])
+        connection.sendall(PREFACE)
+        with pytest.raises(OSError), context.wrap_socket(connection) as tls:
+            tls.sendall(b"rtrain-remote-3\n" + message(content))
+            tls.recv(1)
+            raise ConnectionResetError
 
 
 def for_another_slot(listener, content):
     with pytest.raises(ChannelError):
-        dial(listener.address, "t" * SLOT_CHARACTERS, listener.key, 10).send([content])
+        dial(listener.address, "t" * SLOT_CHARACTERS, listener.secret, 10).send([content])
 
 
 @pytest.mark.parametrize(
     "attack",
-    [raw, through_tls, after_an_answer_to_the_challenge_that_is_no_proof, with_another_key, for_another_slot],
+    [raw, behind_the_preface, with_another_run_s_certificate, without_a_check_of_the_listener, for_another_slot],
 )
 def test_who_listens_gets_nothing_from_a_stranger(harm, attack):
     content, place = harm
@@ -108,31 +117,44 @@ def test_who_listens_gets_nothing_from_a_stranger(harm, attack):
     assert listener.received is None and not place.exists()
 
 
-def test_who_dials_gets_nothing_from_one_that_listens_without_the_key(harm):
+def test_who_listens_with_a_key_gets_nothing_from_a_stranger(harm):
+    content, place = harm
+    listener = Listener(SharedKey(secrets.token_bytes(KEY_BYTES)))
+    with socket.create_connection(listener.address) as connection:
+        connection.sendall(PREFACE)
+        stream = KeyedStream(connection, secrets.token_bytes(KEY_BYTES), server_side=False, deadline=time.monotonic() + 10)
+        stream.write(memoryview(b"rtrain-remote-3\n" + message(content)))
+        assert "does not have this key" in str(listener.ended())
+    assert listener.received is None and not place.exists()
+
+
+@pytest.mark.parametrize("secret", [RUN, SharedKey(secrets.token_bytes(KEY_BYTES))], ids=["certificate", "key"])
+def test_who_dials_gets_nothing_from_one_that_listens_without_the_secret(harm, secret):
     content, place = harm
     with socket.create_server(("127.0.0.1", 0)) as door:
 
         def stranger():
-            stream = Stream(door.accept()[0], server_side=True)
-            stream.write(memoryview(secrets.token_bytes(64) + message(content)))
+            with door.accept()[0] as connection:
+                connection.sendall(secrets.token_bytes(32) + message(content))
 
         thread = threading.Thread(target=stranger)
         thread.start()
-        with pytest.raises(ChannelError, match="does not have this run's key"):
-            dial(door.getsockname(), SLOT, secrets.token_bytes(KEY_BYTES), 10)
+        with pytest.raises(ChannelError):
+            dial(door.getsockname(), SLOT, secret, 10)
         thread.join(60)
     assert not place.exists()
 
 
-def test_who_has_the_key_gets_through():
-    listener = Listener()
-    dial(listener.address, SLOT, listener.key, 10).send([b"hello"])
+@pytest.mark.parametrize("secret", [RUN, SharedKey(secrets.token_bytes(KEY_BYTES))], ids=["certificate", "key"])
+def test_who_has_the_secret_gets_through(secret):
+    listener = Listener(secret)
+    dial(listener.address, SLOT, secret, 10).send([b"hello"])
     assert listener.ended() is None and listener.received == [b"hello"]
 
 
 # Every place of the package that unpickles, and the origin of its bytes. Add the origin for each new place.
 UNPICKLED = {
-    "_remote/_hub.py": "a channel whose both ends proved that they have the run's key",
+    "_remote/_hub.py": "a channel whose both ends presented the run's certificate",
     "_remote/_worker.py": "the same, from the other side",
     "_remote/_values.py": "parts of a message of such a channel",
     "tune/_trial_loop.py": "a blob of this user, over the head's API",

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import channels
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
@@ -19,6 +20,7 @@ from rtrain._http import Conflict, Head, HeadError, NotFound, Unreachable
 from rtrain._remote import _hub, _values, _worker
 from rtrain._remote._api import ActorHandle, kill
 from rtrain._remote._channel import ChannelError, answer, dial
+from rtrain._remote._cipher import Identity
 from rtrain._remote._errors import ActorDiedError, TaskCancelledError
 from rtrain._remote._hub import Call, Hub, Slot
 from rtrain._remote._refs import ObjectRef
@@ -72,7 +74,7 @@ def actor() -> tuple[FakeHead, Hub, Slot, ObjectRef]:
     ref = ObjectRef("Actor.wait()")
     head = FakeHead({"name": "actor", "run_id": "r-1", "state": "RECOVERING"}, ref)
     hub = Hub(head)
-    slot = Slot("Actor", True, {}, hub, run_id="r-1", constructed=True)
+    slot = Slot("Actor", True, {}, hub, run_id="r-1", constructed=True, identity=Identity(channels.RUN))
     slot.sent[1] = Call("method", "Actor.wait()", None, (), {}, [ref])
     yield head, hub, slot, ref
     hub.close()
@@ -206,11 +208,10 @@ def test_a_run_that_was_removed_ends_its_calls_at_once(actor) -> None:
     assert not slot.needs_stop()
 
 
-def test_a_worker_whose_slot_went_during_the_handshake_is_sent_away(actor, monkeypatch) -> None:
+def test_a_worker_whose_slot_went_during_the_handshake_is_sent_away(actor) -> None:
     head, hub, slot, ref = actor
     channel = Closed()
-    monkeypatch.setattr(_hub, "answer", lambda connection, keys: (slot.name, channel))
-    hub._answer(object())
+    hub._answered(slot.name, channel)
     assert channel.closed
 
 
@@ -296,13 +297,13 @@ def test_the_cluster_knows_why_a_call_failed_before_its_driver_does(monkeypatch)
 
 
 def test_a_side_that_fell_silent_is_noticed_after_half_a_minute() -> None:
-    key, channels = b"k" * 32, []
+    run, opened = Identity(channels.RUN), []
     with socket.create_server(("127.0.0.1", 0)) as door:
-        listener = threading.Thread(target=lambda: channels.append(answer(door.accept()[0], {"s" * 16: key})[1]))
+        listener = threading.Thread(target=lambda: opened.append(answer(door.accept()[0], {"s" * 16: run}.get)[1]))
         listener.start()
-        channels.append(dial(door.getsockname(), "s" * 16, key, 60.0))
+        opened.append(dial(door.getsockname(), "s" * 16, run, 60.0))
         listener.join()
-    for channel in channels:
+    for channel in opened:
         asked = {
             name: channel._socket.getsockopt(socket.IPPROTO_TCP, getattr(socket, f"TCP_KEEP{name}"))
             for name in ("IDLE", "INTVL", "CNT")
@@ -310,4 +311,4 @@ def test_a_side_that_fell_silent_is_noticed_after_half_a_minute() -> None:
         assert channel._socket.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         assert asked["IDLE"] + asked["CNT"] * asked["INTVL"] <= 30
         channel.close()
-    assert len(channels) == 2
+    assert len(opened) == 2

@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 
 import pytest
+from jobs_on_disk import write_job
 from local_cluster import ROOT, RTRAIN, LocalCluster, free_port, wait_for
 
 
@@ -81,7 +82,9 @@ def test_signing_in_needs_a_good_token(cluster):
 
 
 def test_a_join_needs_a_good_token(cluster):
-    status, text = call(cluster.port, "POST", "/v1/join", body=json.dumps({"token": "rtn1.aa.bb.cc", "node": "x", "request": "y"}))
+    status, text = call(
+        cluster.port, "POST", "/v1/join", body=json.dumps({"token": "rtn1.aa.bb.cc", "node": "x", "request": "y"})
+    )
     assert status in (401, 403, 422) and b"BEGIN CERTIFICATE" not in text
 
 
@@ -123,6 +126,27 @@ def test_a_node_token_works_once(cluster, tmp_path):
     finally:
         first.terminate()
         first.wait(20)
+
+
+def pem_of(kind, base64):
+    return "\n".join(
+        [f"-----BEGIN {kind}-----", *(base64[at : at + 64] for at in range(0, len(base64), 64)), f"-----END {kind}-----\n"]
+    )
+
+
+def test_the_certificate_of_a_run_opens_neither_head_nor_agent(cluster, tmp_path):
+    file = tmp_path / "channel"
+    job = write_job(tmp_path, "channel", ["sh", "-c", f'printf %s "$RTRAIN_CHANNEL" > {file}'])
+    cluster.rtrain("submit", job)
+    cluster.wait_state("channel", "SUCCEEDED")
+    certificate, _, key = file.read_text().partition(".")
+    run = {"certificate": pem_of("CERTIFICATE", certificate), "private_key": pem_of("PRIVATE KEY", key)}
+    node = cluster.json("nodes")["items"][0]
+    for port, path in ((cluster.port, "/v1/storage/?list=1"), (cluster.port, "/v1/nodes"), (node["port"], "/v1/probe")):
+        with pytest.raises(OSError, match="(?i)unknown ca|certificate"):
+            call(port, "GET", path, identity=run)
+    own = identity_of(cluster.folder / "node-1")
+    assert call(node["port"], "GET", "/v1/probe", identity=own)[0] == 200  # which shows that the calls above reach the agent
 
 
 def test_a_node_that_left_is_a_stranger_with_its_old_certificate(cluster, tmp_path):

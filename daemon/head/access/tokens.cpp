@@ -209,6 +209,10 @@ std::string TokenBook::run_token(RunId run, const std::string& user) {
     return security::to_text({.for_node = false, .ca_fingerprint = "", .id = id, .secret = run_secret(id)});
 }
 
+Result<std::string> TokenBook::run_channel(RunId run, const std::string& submit_key) const {
+    return security::make_channel(crypto::hmac_sha256(run_key_, "channel of " + run_token_id(run) + " " + submit_key));
+}
+
 void TokenBook::revoke_certificates(std::set<std::string> serials) {
     const std::lock_guard lock(guard_);
     revoked_.merge(serials);

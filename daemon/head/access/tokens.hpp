@@ -78,6 +78,9 @@ class TokenBook {
 
     // RTRAIN_TOKEN, derived from a key of this head. It needs no row, and is the same after a restart.
     std::string run_token(RunId run, const std::string& user);
+    // RTRAIN_CHANNEL: the certificate and key of the run's connections (security::make_channel). Derived likewise, and
+    // of the submission's key too: a restored head may give a run's number again. Fails where OpenSSL has no Ed25519.
+    Result<std::string> run_channel(RunId run, const std::string& submit_key) const;
     void forget_run(RunId run);
 
   private:

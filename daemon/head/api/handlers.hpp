@@ -24,10 +24,10 @@ void delete_session(Exchange&, BrowserSessions&, const Credentials&, state::Sqli
 void get_prometheus(Exchange&, MetricsPage&);
 
 // submission.cpp
-void post_run(Exchange&, const HeadOptions&, const HeadFacts&, const Ownership&, Submissions&, Blobs&,
-              const UserBytes&);
+void post_run(Exchange&, const HeadOptions&, const HeadFacts&, const Ownership&, Submissions&, Blobs&, const UserBytes&,
+              const TokenBook&);
 void post_restore(Exchange&, const HeadOptions&, const HeadFacts&, const Ownership&, Submissions&, Blobs&,
-                  const UserBytes&);
+                  const UserBytes&, const TokenBook&);
 void post_plan(Exchange&, const HeadOptions&, const HeadFacts&, const Ownership&, Planner&);
 
 // runs.cpp

@@ -37,6 +37,7 @@ struct Stores {
     Submissions& submissions;
     Blobs& blobs;
     const UserBytes& bytes;
+    const TokenBook& tokens;
 };
 
 struct Submission {
@@ -44,6 +45,7 @@ struct Submission {
     std::string key, code_sha256, restore_from, program;
     json secrets = json::object(), lines = json::object();
     bool resume = false, fresh_name = false;
+    bool channel = false;  // the answer contains the channel of the run's connections
     JobArray array;
     ArrayMember member;
     std::set<std::string> directories;  // names of the array's runs that have a directory of an earlier run
@@ -228,6 +230,7 @@ Submission read_submission(const Exchange& exchange, const Known& known, ReadReq
     out.program = submitting_program(exchange, session);
     out.resume = flag_field(body, "resume", problems);
     out.fresh_name = flag_field(body, "new", problems);
+    out.channel = flag_field(body, "channel", problems);
     read_objects(body, out, problems);
     if (use == For::submit) check_secrets(out, problems);
     read_array(body, job_is_read, out, problems);
@@ -237,6 +240,10 @@ Submission read_submission(const Exchange& exchange, const Known& known, ReadReq
     if (session.size() > 200) problems.push_back({.path = "session", .message = "is longer than 200 characters"});
     if (out.key.size() > 200) problems.push_back({.path = "key", .message = "is longer than 200 characters"});
     check_archives(exchange, known, out, problems);
+    if (out.channel && !out.array.indices.empty())
+        problems.push_back({.path = "channel",
+                            .message = "each run of a job array has its own channel",
+                            .suggestion = "leave channel out, or submit the runs one by one"});
     if (use == For::submit && out.job.name.empty() && problems.empty())
         problems.push_back({.path = "name", .message = "is missing"});
     return out;
@@ -365,12 +372,13 @@ void accept(Exchange& exchange, const Known& known, const Stores& stores, const 
     const RunId next{exchange.view.cluster.meta.next_run};
     exchange.events.take(
         event_of(known, submission, *after, exchange.caller.user),
-        [kept = exchange, next](const Decision& decision) mutable {
+        [kept = exchange, next,
+         tokens = submission.channel ? &stores.tokens : nullptr](const Decision& decision) mutable {
             if (decision.refused) return refuse(kept, *decision.refused);
             RTRAIN_CHECK(decision.created.has_value(), "a submission that is not refused names its run");
             const int status =
                 *decision.created < next ? 200 : 201;  // an earlier submission with this key has made the run
-            reply_submitted(kept, status, *decision.created);
+            reply_submitted(kept, status, *decision.created, tokens);
         });
 }
 
@@ -443,7 +451,8 @@ void submit(Exchange& exchange, const Known& known, const Stores& stores, ReadRe
     if (const Run* before = earlier_submission(
             known, read.body.value("key", json()).is_string() ? read.body["key"] : "", exchange.caller.user)) {
         drop_audit(exchange);
-        return reply_submitted(exchange, 200, before->id);
+        const bool channel = read.body.value("channel", json()) == true;
+        return reply_submitted(exchange, 200, before->id, channel ? &stores.tokens : nullptr);
     }
     Problems problems;
     Submission submission = read_submission(exchange, known, std::move(read), For::submit, problems);
@@ -493,10 +502,10 @@ void plan_of(Exchange& exchange, const Known& known, Planner& planner, ReadReque
 }  // namespace
 
 void post_run(Exchange& exchange, const HeadOptions& options, const HeadFacts& facts, const Ownership& ownership,
-              Submissions& submissions, Blobs& blobs, const UserBytes& bytes) {
+              Submissions& submissions, Blobs& blobs, const UserBytes& bytes, const TokenBook& tokens) {
     const Known known{exchange.view, options, facts, ownership};
     with_request(exchange, options,
-                 [known, stores = Stores{submissions, blobs, bytes}](Exchange& asked, ReadRequest read) {
+                 [known, stores = Stores{submissions, blobs, bytes, tokens}](Exchange& asked, ReadRequest read) {
                      submit(asked, known, stores, std::move(read));
                  });
 }
@@ -540,14 +549,14 @@ Result<ReadRequest> request_to_restore(const Exchange& exchange, const Known& kn
 }  // namespace
 
 void post_restore(Exchange& exchange, const HeadOptions& options, const HeadFacts& facts, const Ownership& ownership,
-                  Submissions& submissions, Blobs& blobs, const UserBytes& bytes) {
+                  Submissions& submissions, Blobs& blobs, const UserBytes& bytes, const TokenBook& tokens) {
     const Known known{exchange.view, options, facts, ownership};
     with_run(exchange, [&](const Run& run) {
         auto request = request_to_restore(exchange, known, submissions, run);
         if (!request) return refuse(exchange, request.error());
         const std::string from = request->body["restore_from"];
         if (!from.empty()) audit_detail(exchange, "checkpoint=" + from);
-        submit(exchange, known, {submissions, blobs, bytes}, *std::move(request));
+        submit(exchange, known, {submissions, blobs, bytes, tokens}, *std::move(request));
     });
 }
 

@@ -177,17 +177,22 @@ void reply_members(Exchange& exchange, int status, const Run& first, json answer
 
 }  // namespace
 
-void reply_submitted(Exchange& exchange, int status, RunId first) {
+void reply_submitted(Exchange& exchange, int status, RunId first, const TokenBook* tokens) {
     constexpr std::int64_t look_again_ms = 10;
     const auto entry = exchange.view.cluster.runs.find(first);
     if (entry == exchange.view.cluster.runs.end())
         return refuse(exchange, {ErrorCode::not_found, "the run was removed before this answer", "rtrain runs --all"});
     const Run& run = entry->second;
-    const auto again = [kept = exchange, status, first]() mutable {
-        guarded(kept, [&] { reply_submitted(kept, status, first); });
+    const auto again = [kept = exchange, status, first, tokens]() mutable {
+        guarded(kept, [&] { reply_submitted(kept, status, first, tokens); });
     };
     if (is_pending(exchange.view.cluster, run)) return (void)exchange.background.after(look_again_ms, again);
     json answer = full_run_json(exchange.view, run, JobWords::shown);  // the caller is the run's user
+    if (tokens) {
+        const auto channel = tokens->run_channel(run.id, run.submit_key);
+        if (!channel) return refuse(exchange, channel.error());
+        answer["channel"] = *channel;
+    }
     if (run.array.empty() || run.resume) return reply_json(exchange, status, std::move(answer));
     reply_members(exchange, status, run, std::move(answer));
 }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/head/access/tokens.hpp"
 #include "daemon/head/requests/pages_json.hpp"
 #include "storage/job_spec/job.hpp"
 
@@ -26,7 +27,8 @@ std::vector<std::string> unknown_nodes(const Cluster& cluster, const spec::Job& 
 // Returns the number of runs of the user's job arrays that have not been made yet.
 std::size_t unmade_runs_of(const Cluster& cluster, const std::string& user);
 
-// Answers with the run. For an array, answers with the first run and all members once all are made.
-void reply_submitted(Exchange& exchange, int status, RunId first);
+// Answers with the run. For an array, answers with the first run and all members once all are made. tokens: adds the
+// channel of the run's connections to the answer; nullptr: adds none.
+void reply_submitted(Exchange& exchange, int status, RunId first, const TokenBook* tokens);
 
 }  // namespace rtrain::head

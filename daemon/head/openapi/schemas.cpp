@@ -47,7 +47,7 @@ constexpr Kind kinds[] = {
      "restored_from:text? "
      "warnings:[text] checkpoint_asked:CheckpointAsked? after:[After] array:text? array_index:int? "
      "array_runs?:[ArrayRun] stop:map labels:{text} job?:map? goodput?:Goodput advice?:[Advice] "
-     "report_wait?:ReportWait? memory_limit?:MemoryLimit?"},
+     "report_wait?:ReportWait? memory_limit?:MemoryLimit? channel?:text"},
     {"CheckpointAsked", "reason:text why:text asked:time deadline:time? workers:int?"},
     {"After", "run_id:text until:text"},
     {"ArrayRun", "run_id:text name:text state:text"},

@@ -10,6 +10,11 @@
 #include "storage/uri/files/store.hpp"
 
 namespace rtrain::head {
+namespace {
+
+constexpr const char* channel_variable = "RTRAIN_CHANNEL";  // a secret, so that agents of version 0.1.0 pass it on
+
+}  // namespace
 
 std::vector<std::function<void()>> OrderSender::orders(const std::vector<Effect>& effects) {
     std::vector<std::function<void()>> out;
@@ -33,7 +38,13 @@ std::function<void()> OrderSender::order(const Effect& effect, Launching& launch
     const bool launches = std::holds_alternative<LaunchWorkers>(effect);
     if (run && (launches || (on_s3(*run) && has_been_on(*run, addressee(effect))))) {
         if (launching.run != run->id) launching = {.run = run->id, .secrets = submissions_.secrets(*run), .token = {}};
-        if (launches && launching.token.empty()) launching.token = tokens_.run_token(run->id, run->user);
+        if (launches && launching.token.empty()) {
+            launching.token = tokens_.run_token(run->id, run->user);
+            if (const auto channel = tokens_.run_channel(run->id, run->submit_key))
+                launching.secrets[channel_variable] = *channel;
+            else
+                std::fprintf(stderr, "rtrain head: %s\n", channel.error().message.c_str());
+        }
         facts.secrets = launching.secrets;
         facts.token = launching.token;
     }

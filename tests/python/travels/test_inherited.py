@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import channels
 import pytest
 from rtrain import _runtime_env, _where
 from rtrain._remote import _hub
@@ -84,7 +85,7 @@ class Head:
 
     def post(self, path: str, body: dict) -> dict:
         self.body = body
-        return {"run_id": "r-1"}
+        return {"run_id": "r-1", "channel": channels.RUN}
 
 
 def test_a_remote_call_s_record_has_the_names_of_secrets_and_no_value(in_run) -> None:
@@ -93,7 +94,7 @@ def test_a_remote_call_s_record_has_the_names_of_secrets_and_no_value(in_run) ->
     hub._code = WorkingDir(hub.head)
     hub._lock, hub._wake = _hub.threading.Lock(), _hub.threading.Event()
     hub.submit(_hub.Slot("f()", actor=False, job=Options().job("f", actor=False), hub=hub))
-    assert hub.head.body["job"]["secrets"] == ["RTRAIN_REMOTE_KEY", "TOKEN"]
+    assert hub.head.body["job"]["secrets"] == ["RTRAIN_REMOTE_KEY", "TOKEN"] and hub.head.body["channel"] is True
     assert (
         hub.head.body["secrets"]["TOKEN"] == "secret"
         and hub.head.body["code_sha256"] == ""

@@ -7,6 +7,7 @@
 #include "daemon/net/client.hpp"
 #include "daemon/security/security.hpp"
 #include "tests/unit/catch.hpp"
+#include "tests/unit/channel_pair.hpp"
 
 using namespace rtrain;
 using namespace rtrain::agent;
@@ -51,6 +52,10 @@ TEST_CASE("an agent answers the nodes of its cluster, and no longer those whose 
     CHECK(probe(stays, port, "a") == 200);
     net::Endpoint stranger = strangers.node("c");
     stranger.ca = nodes.authority.certificate;
+    CHECK(probe(stranger, port, "a") == 0);
+    const security::KeyPair run = test::channel_pair(*security::make_channel(std::string(32, 'a')));
+    stranger.certificate = run.certificate;
+    stranger.private_key = run.private_key;
     CHECK(probe(stranger, port, "a") == 0);
     loop.stop();
     thread.join();

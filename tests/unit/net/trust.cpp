@@ -4,6 +4,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
+#include "tests/unit/channel_pair.hpp"
 #include "tests/unit/net_world.hpp"
 
 using namespace net_tests;
@@ -148,6 +149,23 @@ TEST_CASE(
     CHECK(notes.all().front().find("client certificate is not accepted") != std::string::npos);
     server.home.on_loop([] {});
     CHECK(notes.count() == 1);
+}
+
+TEST_CASE("the certificate of a run is refused as a client's, and as the head's") {
+    const security::KeyPair run = test::channel_pair(*security::make_channel(std::string(32, 'a')));
+    TestServer server(echo);
+    net::Endpoint endpoint = server.endpoint();
+    endpoint.certificate = run.certificate;
+    endpoint.private_key = run.private_key;
+    CHECK(call_refused(server, endpoint).requests == 0);
+
+    net::ServerOptions options;
+    options.identity = {.certificate_chain = run.certificate + pki().authority.certificate,
+                        .private_key = run.private_key};
+    TestServer impostor(echo, options);
+    const Refused refused = call_refused(impostor, impostor.endpoint());
+    CHECK(refused.error.code == ErrorCode::unauthorised);
+    CHECK(refused.requests == 0);
 }
 
 TEST_CASE("where a client certificate is required, none is refused as unauthorised") {

@@ -1,12 +1,16 @@
 // Certificates as a cluster uses them: an authority, the head's leaf, a node's request.
 #include <chrono>
+#include <fstream>
 
 #include "daemon/security/openssl.hpp"
 #include "daemon/security/security.hpp"
 #include "tests/unit/catch.hpp"
+#include "tests/unit/channel_pair.hpp"
+#include "tests/unit/source_directory.hpp"
 
 using namespace rtrain;
 using namespace rtrain::security;
+using test::channel_pair;
 
 namespace {
 
@@ -18,7 +22,8 @@ std::int64_t wall_ms() {
 }
 
 // Returns "ok" or OpenSSL's reason when a TLS peer that pins `authority` verifies `leaf`.
-std::string verdict(const std::string& authority, const std::string& leaf, int purpose) {
+std::string verdict(const std::string& authority, const std::string& leaf, int purpose,
+                    unsigned long flags = X509_V_FLAG_X509_STRICT) {
     Certificate root = read_certificate(authority).value();
     Certificate end = read_certificate(leaf).value();
     std::unique_ptr<X509_STORE, Release<X509_STORE_free>> store(X509_STORE_new());
@@ -26,7 +31,7 @@ std::string verdict(const std::string& authority, const std::string& leaf, int p
     std::unique_ptr<X509_STORE_CTX, Release<X509_STORE_CTX_free>> context(X509_STORE_CTX_new());
     X509_STORE_CTX_init(context.get(), store.get(), end.get(), nullptr);
     X509_STORE_CTX_set_purpose(context.get(), purpose);
-    X509_VERIFY_PARAM_set_flags(X509_STORE_CTX_get0_param(context.get()), X509_V_FLAG_X509_STRICT);
+    X509_VERIFY_PARAM_set_flags(X509_STORE_CTX_get0_param(context.get()), flags);
     int verified = X509_verify_cert(context.get());
     return verified == 1 ? "ok" : X509_verify_cert_error_string(X509_STORE_CTX_get_error(context.get()));
 }
@@ -54,6 +59,29 @@ TEST_CASE("the head's leaf is trusted by whoever pins the cluster's authority, a
     CHECK(is_for_host(head.certificate, "rtrain-head"));
     CHECK_FALSE(is_for_host(head.certificate, "localhost"));
     CHECK(read_key(head.private_key).ok());
+}
+
+TEST_CASE("a run's certificate is trusted by who pins that very certificate, and by nobody else") {
+    const KeyPair run = channel_pair(*make_channel(std::string(32, 'a')));
+    const KeyPair foreign = channel_pair(*make_channel(std::string(32, 'b')));
+    const KeyPair authority = *make_authority("c0ffee00");
+    for (const int purpose : {X509_PURPOSE_SSL_SERVER, X509_PURPOSE_SSL_CLIENT}) {
+        CHECK(verdict(run.certificate, run.certificate, purpose, 0) == "ok");
+        CHECK(verdict(run.certificate, foreign.certificate, purpose, 0) != "ok");
+        CHECK(verdict(authority.certificate, run.certificate, purpose, 0) != "ok");
+    }
+    CHECK(common_name(run.certificate) == channel_name);
+    Certificate certificate = read_certificate(run.certificate).value();
+    Key key = read_key(run.private_key).value();
+    CHECK(X509_check_private_key(certificate.get(), key.get()) == 1);
+    CHECK(X509_check_ca(certificate.get()) == 0);
+    CHECK(*expires_wall_ms(run.certificate) > wall_ms() + 1'000 * 365 * day_ms);
+    std::ifstream file(test::source_directory() + "/tests/data/run-channels.txt");  // which the tests of Python read
+    for (const char seed : {'a', 'b'}) {
+        std::string line;
+        std::getline(file, line);
+        CHECK(*make_channel(std::string(32, seed)) == line);
+    }
 }
 
 TEST_CASE("a leaf of another cluster with the same id is not trusted") {

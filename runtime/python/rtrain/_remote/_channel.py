@@ -1,8 +1,8 @@
-"""Exchanges messages between a driver and a worker over one encrypted connection. Both ends have the run's key.
+"""Exchanges messages between a driver and a worker, or among the ranks of a run, over one authenticated connection.
 
-The key is a secret of the run, which only the run's agent receives. Both sides prove that they have it, for this very
-stream, before anything is unpickled. A man in the middle has two streams with different bindings and can prove nothing on
-either. The stream's encryption then detects every change, omission, repetition and insertion. A message consists of:
+Both sides present the certificate of one run (`_cipher.py`), or prove a key outside of a cluster (`_keyed.py`), before anything
+is unpickled. The dialling side first names what it dials, in clear text, so that a driver with many runs knows whose certificate
+to present. A message consists of:
 
     count of parts (4 bytes), their sizes (8 bytes each), parts
 """
@@ -10,34 +10,35 @@ either. The stream's encryption then detects every change, omission, repetition 
 from __future__ import annotations
 
 import contextlib
-import hmac
-import secrets
 import socket
 import struct
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
-from rtrain._remote._cipher import ChannelError, Stream
+from rtrain._remote._cipher import ChannelError, Ended, Identity, Stream, receive_some
+from rtrain._remote._keyed import KeyedStream, SharedKey
 
-__all__ = ["KEY_BYTES", "SLOT_CHARACTERS", "Channel", "ChannelError", "Part", "answer", "dial"]
+__all__ = ["SLOT_CHARACTERS", "Channel", "ChannelError", "Part", "Secret", "accept_all", "answer", "dial"]
 
-KEY_BYTES = 32
 SLOT_CHARACTERS = 16
-_PROOF_BYTES = 32
 _MOST_PARTS = 1 << 20
 _HANDSHAKE_S = 10.0
+_HANDSHAKES_MOST = 64  # at a time, of one listener
 # A silent peer is detected after 30 s, as between daemons. TCP_USER_TIMEOUT is not set: it would also end the connection to a
 # peer that is alive but reads nothing for that time (its interpreter is blocked, or it was suspended).
 _KEEPALIVE = {"TCP_KEEPIDLE": 15, "TCP_KEEPALIVE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}  # macOS has TCP_KEEPALIVE
-_MAGIC = b"rtrain-remote-2\n"
+_MAGIC = b"rtrain-remote-3\n"
+_OTHER_VERSION = "the other side does not speak this version's protocol; it may have another rtrain"
 
+Secret = Identity | SharedKey
 Part = bytes | bytearray | memoryview
 
 
 class Channel:
     """One connection, after the handshake. One thread may send while another receives."""
 
-    def __init__(self, connection: socket.socket, stream: Stream) -> None:
+    def __init__(self, connection: socket.socket, stream: Stream | KeyedStream) -> None:
         self._socket = connection
         self._stream = stream
         self._sending = threading.Lock()
@@ -79,48 +80,87 @@ class Channel:
             return "a closed connection"
 
 
-def dial(address: tuple[str, int], slot: str, key: bytes, timeout_s: float) -> Channel:
-    """Connects to the side that listens for `slot`. Raises OSError if no process listens there or the peer does not have the
-    key.
-    """
+def dial(address: tuple[str, int], slot: str, secret: Secret, timeout_s: float) -> Channel:
+    """Connects to the side that listens for `slot`. Raises OSError if no process listens there or the peer has another secret."""
     connection = socket.create_connection(address, timeout=timeout_s)
     try:
-        connection.settimeout(_HANDSHAKE_S)
-        stream = Stream(connection, server_side=False)
-        own_nonce = secrets.token_bytes(32)
-        stream.write(memoryview(_MAGIC + slot.encode() + own_nonce))
-        theirs, proof = _take(stream, 32), _take(stream, _PROOF_BYTES)
-        if not hmac.compare_digest(proof, _proof(key, b"listener", stream, own_nonce + theirs)):
-            raise ChannelError("the one who listens there does not have this run's key")
-        stream.write(memoryview(_proof(key, b"dialler", stream, own_nonce + theirs)))
-        return _opened(connection, stream)
+        deadline = _begin(connection)
+        connection.sendall(_MAGIC + slot.encode())
+        return _opened(connection, secret.stream(connection, server_side=False, deadline=deadline), deadline)
+    except (Ended, BrokenPipeError, ConnectionResetError) as error:
+        connection.close()
+        raise ChannelError(
+            "the other side ended the handshake: its rtrain may be another version, or its call has ended"
+        ) from error
     except BaseException:
         connection.close()
         raise
 
 
-def answer(connection: socket.socket, key_of: dict[str, bytes]) -> tuple[str, Channel]:
-    """Accepts a connection: returns the dialled slot and its channel. Raises ChannelError for a peer without the key."""
+def answer(connection: socket.socket, secret_of: Callable[[str], Secret | None]) -> tuple[str, Channel]:
+    """Accepts a connection: returns the dialled slot and its channel. Raises ChannelError for a peer with another secret.
+
+    secret_of: returns the secret of a slot; None for an unknown slot.
+    """
     try:
-        connection.settimeout(_HANDSHAKE_S)
-        stream = Stream(connection, server_side=True)
-        if _take(stream, len(_MAGIC)) != _MAGIC:
-            raise ChannelError("a stranger dialled")
-        slot = _take(stream, SLOT_CHARACTERS).decode("ascii", "replace")
-        theirs, own_nonce = _take(stream, 32), secrets.token_bytes(32)
-        key = key_of.get(slot)
-        if key is None:
+        deadline = _begin(connection)
+        if _plain(connection, len(_MAGIC), deadline) != _MAGIC:
+            raise ChannelError(_OTHER_VERSION)
+        slot = _plain(connection, SLOT_CHARACTERS, deadline).decode("ascii", "replace")
+        secret = secret_of(slot)
+        if secret is None:
             raise ChannelError("an unknown slot was dialled")
-        stream.write(memoryview(own_nonce + _proof(key, b"listener", stream, theirs + own_nonce)))
-        if not hmac.compare_digest(_take(stream, _PROOF_BYTES), _proof(key, b"dialler", stream, theirs + own_nonce)):
-            raise ChannelError("the one who dialled does not have the run's key")
-        return slot, _opened(connection, stream)
+        return slot, _opened(connection, secret.stream(connection, server_side=True, deadline=deadline), deadline)
     except BaseException:
         connection.close()
         raise
 
 
-def _opened(connection: socket.socket, stream: Stream) -> Channel:
+def accept_all(listener: socket.socket, secret_of: Callable[[str], Secret | None], use: Callable[[str, Channel], None]) -> None:
+    """Accepts connections until `listener` is closed. Calls `use` with each slot and channel, in a thread of its own.
+
+    At most 64 handshakes take place at a time: one more ends the oldest, so that silent strangers keep no worker out.
+    """
+    shaking: dict[socket.socket, None] = {}  # in order
+    lock = threading.Lock()
+
+    def shake(connection: socket.socket) -> None:
+        try:
+            slot, channel = answer(connection, secret_of)
+        except OSError:
+            return  # a stranger, or a peer that has closed the connection
+        finally:
+            with lock:
+                shaking.pop(connection, None)
+        use(slot, channel)
+
+    while True:
+        try:
+            connection = listener.accept()[0]
+        except OSError:
+            return
+        with lock:
+            if len(shaking) >= _HANDSHAKES_MOST:
+                oldest = next(iter(shaking))
+                del shaking[oldest]
+                with contextlib.suppress(OSError):
+                    oldest.shutdown(socket.SHUT_RDWR)
+            shaking[connection] = None
+        threading.Thread(target=shake, args=(connection,), name="rtrain remote answer", daemon=True).start()
+
+
+def _begin(connection: socket.socket) -> float:
+    """Returns the time at which the handshake must have ended."""
+    connection.settimeout(_HANDSHAKE_S)
+    return time.monotonic() + _HANDSHAKE_S
+
+
+def _opened(connection: socket.socket, stream: Stream | KeyedStream, deadline: float) -> Channel:
+    stream.write(memoryview(_MAGIC))
+    their_magic = bytearray(len(_MAGIC))
+    stream.fill(memoryview(their_magic), deadline)  # the other side has accepted this one
+    if their_magic != _MAGIC:
+        raise ChannelError(_OTHER_VERSION)
     connection.settimeout(None)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -130,11 +170,14 @@ def _opened(connection: socket.socket, stream: Stream) -> Channel:
     return Channel(connection, stream)
 
 
-def _proof(key: bytes, who: bytes, stream: Stream, nonces: bytes) -> bytes:
-    return hmac.digest(key, b"proof of " + who + nonces + stream.binding, "sha256")
+def _plain(connection: socket.socket, size: int, deadline: float) -> bytes:
+    out = b""
+    while len(out) < size:
+        out += receive_some(connection, size - len(out), deadline)
+    return out
 
 
-def _take(stream: Stream, size: int) -> bytes:
+def _take(stream: Stream | KeyedStream, size: int) -> bytes:
     part = bytearray(size)
     stream.fill(memoryview(part))
     return bytes(part)

@@ -2,7 +2,7 @@
 
     .remote() ── submits a run with one worker ──► queued, placed, started like any other
         │                                              │ dials this process (or reports where it listens, and is dialled)
-        └── call ──────── channel, keyed ─────────────►│ performs
+        └── call ──────── channel, TLS ───────────────►│ performs
             ref  ◄──────────────── result ─────────────┘ the run ends: SUCCEEDED, or FAILED with the traceback as its cause
 
 While a slot has no worker the hub asks the head how its run is; a run that ended without an answer settles its refs.
@@ -30,7 +30,8 @@ from typing import Any
 from rtrain import _closing, _exception_pickle, _runtime_env, _where
 from rtrain._http import SESSION, Head, HeadError, NotFound, Unreachable, part
 from rtrain._remote import _printed, _values
-from rtrain._remote._channel import KEY_BYTES, SLOT_CHARACTERS, Channel, ChannelError, Part, answer, dial
+from rtrain._remote._channel import SLOT_CHARACTERS, Channel, ChannelError, Part, accept_all, dial
+from rtrain._remote._cipher import Identity
 from rtrain._remote._code import WorkingDir
 from rtrain._remote._errors import ActorDiedError, TaskCancelledError, WorkerCrashedError, task_error
 from rtrain._remote._refs import ObjectRef, settled
@@ -43,6 +44,8 @@ _PATIENCE_S = 5.0  # patience with an unreachable head; a request that is repeat
 _REFUSED_S = 30.0  # duration of error answers about a run after which the driver stops it
 _GONE_WITHIN_S = 60.0
 _SENT_WITHIN_S = 1.0
+_SUBMITTED_WITHIN_S = 5.0
+_KEY_OF_EARLIER_WORKERS = "RTRAIN_REMOTE_KEY"
 
 
 @dataclass
@@ -75,7 +78,8 @@ class Slot:
     job: dict[str, Any]
     hub: Hub
     name: str = field(default_factory=lambda: secrets.token_hex(SLOT_CHARACTERS // 2))
-    key: bytes = field(default_factory=lambda: secrets.token_bytes(KEY_BYTES))
+    identity: Identity | None = None  # of the run's channel, from the head's answer to the submission
+    submitting: threading.Event = field(default_factory=threading.Event)  # set once that answer has arrived
     run_id: str = ""
     calls: deque[Call] = field(default_factory=deque)  # not sent yet
     sent: dict[int, Call] = field(default_factory=dict)  # not answered yet
@@ -250,20 +254,34 @@ class Hub:
         if _where.shows_prints():
             environment[_printed.VARIABLE] = "1"
         inherited = _runtime_env.inherited_secrets(slot.job)
-        secret_values = {"RTRAIN_REMOTE_KEY": slot.key.hex(), **{name: os.environ[name] for name in inherited}}
+        # A worker of version 0.1.0 does not start without a key. With this one it fails to connect, and the error says so.
+        secret_values = {_KEY_OF_EARLIER_WORKERS: secrets.token_hex(32), **{name: os.environ[name] for name in inherited}}
         job = {**slot.job, "env": {**slot.job.get("env", {}), **environment}, "secrets": list(secret_values)}
         with self._lock:
             self._slots[slot.name] = slot
         try:
             body = {"job": job, "key": slot.name, "new": True, "secrets": secret_values, "code_sha256": self._code.digest()}
-            body["session"] = SESSION
-            slot.run_id = self.head.post("/v1/runs", body)["run_id"]
+            body |= {"session": SESSION, "channel": True}
+            submitted = self.head.post("/v1/runs", body)
+            slot.run_id = submitted["run_id"]
+            slot.identity = self._identity(slot, submitted)
         except BaseException:
             with self._lock:
                 del self._slots[slot.name]
             raise
+        finally:
+            slot.submitting.set()
         slot.submitted = time.monotonic()
         self._wake.set()
+
+    def _identity(self, slot: Slot, submitted: dict[str, Any]) -> Identity:
+        """Returns the identity of the run's channel. Stops the run and raises HeadError if an earlier head sent none."""
+        if not (channel := submitted.get("channel")):
+            self.let_go(slot)
+            raise HeadError(
+                "internal", "the head makes no certificates for remote calls", "update the head: it has an earlier rtrain"
+            )
+        return Identity(channel)
 
     def wake(self) -> None:
         self._wake.set()
@@ -369,20 +387,18 @@ class Hub:
 
     # -- threads -----------------------------------------------------------------------------------------------------------
     def _accept(self) -> None:
-        while not self._closing:
-            try:
-                connection = self._door.accept()[0]
-            except OSError:
-                return
-            threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+        accept_all(self._door, self._identity_of, self._answered)
 
-    def _answer(self, connection: socket.socket) -> None:
-        try:
-            with self._lock:
-                keys = {name: slot.key for name, slot in self._slots.items()}
-            name, channel = answer(connection, keys)
-        except (ChannelError, OSError):
-            return  # a peer without the key, or one that has closed the connection
+    def _identity_of(self, name: str) -> Identity | None:
+        """Returns the identity of a slot. A worker may dial before the head's answer to its submission has arrived."""
+        with self._lock:
+            slot = self._slots.get(name)
+        if slot is None:
+            return None
+        slot.submitting.wait(_SUBMITTED_WITHIN_S)
+        return slot.identity
+
+    def _answered(self, name: str, channel: Channel) -> None:
         with self._lock:
             slot = self._slots.get(name)
         if slot is None or self._closing:
@@ -450,13 +466,14 @@ class Hub:
 
     def _dial(self, slot: Slot, run: dict[str, Any]) -> None:
         """Dials the worker if it could not reach this process and has reported its own address."""
+        assert slot.identity is not None
         address = ((run.get("last_report") or {}).get("metrics") or {}).get("rtrain_remote_address")
         if not address or address == slot.dialled:
             return
         slot.dialled = address
         host, _, port = str(address).rpartition(":")
         try:
-            slot.connected(dial((host, int(port)), slot.name, slot.key, 5.0))
+            slot.connected(dial((host, int(port)), slot.name, slot.identity, 5.0))
         except OSError as error:
             text = (
                 f"{slot.what} runs on {address} and neither side reaches the other: {error}; run the driver with `rtrain submit`"

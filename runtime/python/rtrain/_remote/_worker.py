@@ -1,7 +1,7 @@
 """Runs in the worker: one function call, or one object and its calls in their order. The worker dials its driver. If the
 driver is unreachable (NAT), the worker listens on its node and reports the address, and the driver dials.
 
-    python -m rtrain._remote._worker         (RTRAIN_REMOTE_SLOT, RTRAIN_REMOTE_KEY, RTRAIN_REMOTE_DRIVER)
+    python -m rtrain._remote._worker         (RTRAIN_REMOTE_SLOT, RTRAIN_REMOTE_DRIVER, RTRAIN_CHANNEL)
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from rtrain import _exception_pickle, _on_cpu
 from rtrain._by_value import by_value
 from rtrain._remote import _printed, _values
 from rtrain._remote._channel import Channel, ChannelError, Part, answer, dial
+from rtrain._remote._cipher import Identity, own_identity
 from rtrain._remote._own_modules import own_modules
 from rtrain.train._worker import _errors_text
 
@@ -27,21 +28,24 @@ _BE_DIALLED_S = 60.0
 
 
 def main() -> int:
-    slot, key = os.environ["RTRAIN_REMOTE_SLOT"], bytes.fromhex(os.environ.pop("RTRAIN_REMOTE_KEY"))
+    identity = own_identity()
+    if identity is None:
+        _tell_cause("the head made no certificate for this remote call: update the head, which has an earlier rtrain")
+        return 1
     try:
-        channel = _find_driver(slot, key)
+        channel = _find_driver(os.environ["RTRAIN_REMOTE_SLOT"], identity)
     except OSError as error:
         _tell_cause(f"the driver of this remote call is away: {error}")
         return 1
     return _Server(channel).serve()
 
 
-def _find_driver(slot: str, key: bytes) -> Channel:
+def _find_driver(slot: str, identity: Identity) -> Channel:
     tried = []
     for text in os.environ.get("RTRAIN_REMOTE_DRIVER", "").split(","):
         host, _, port = text.rpartition(":")
         try:
-            return dial((host, int(port)), slot, key, _DIAL_S)
+            return dial((host, int(port)), slot, identity, _DIAL_S)
         except (OSError, ValueError) as error:
             tried.append(f"{text}: {error}")
     here = os.environ.get("MASTER_ADDR") or "127.0.0.1"
@@ -54,7 +58,7 @@ def _find_driver(slot: str, key: bytes) -> Channel:
         deadline = time.monotonic() + _BE_DIALLED_S
         while time.monotonic() < deadline:
             try:
-                return answer(door.accept()[0], {slot: key})[1]
+                return answer(door.accept()[0], {slot: identity}.get)[1]
             except TimeoutError:
                 break
             except ChannelError as error:

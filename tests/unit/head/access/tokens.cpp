@@ -84,13 +84,27 @@ TEST_CASE("a run's token acts for its user while the run lives, also after a res
     CHECK(refusal(given.book, text).find("no longer valid") != std::string::npos);
 }
 
+TEST_CASE("a run's channel is the same after a restart, and differs by run, submission and head") {
+    TokenBook book, restarted, other;
+    book.open({}, "key of this head");
+    restarted.open({}, "key of this head");
+    other.open({}, "key of another head");
+    const std::string text = book.run_channel(RunId{4}, "key-1").value();
+    CHECK(restarted.run_channel(RunId{4}, "key-1").value() == text);
+    CHECK(book.run_channel(RunId{5}, "key-1").value() != text);
+    CHECK(book.run_channel(RunId{4}, "key-2").value() != text);
+    CHECK(other.run_channel(RunId{4}, "key-1").value() != text);
+}
+
 TEST_CASE("a certificate names its node; any other name is nobody") {
     const TokenBook book;
     net::Request request;
     request.peer.certificate_name = "node:n1";
     CHECK(book.authenticate(request, 0).value().node == "n1");
-    request.peer.certificate_name = "rtrain-head";
-    CHECK_FALSE(book.authenticate(request, 0).ok());
+    for (const char* name : {"rtrain-head", security::channel_name}) {
+        request.peer.certificate_name = name;
+        CHECK_FALSE(book.authenticate(request, 0).ok());
+    }
 }
 
 TEST_CASE("the last admin token that opens is not revoked, and the refusal says what to do first") {

@@ -252,6 +252,32 @@ TEST_CASE("a wrong submission is answered with all its problems at once") {
     CHECK(head.call("POST", "/v1/runs", {{"job", impatient}}).body["code"] == "unplaceable");
 }
 
+TEST_CASE("the channel of a run goes to its workers, and to its submitter on request only") {
+    const TemporaryFolder folder;
+    HeadUnderTest head({.data_dir = folder.path});
+    HandMadeAgent agent(join(head, "n1"), "n1");
+    agent.register_node();
+    const json body = {{"job", job("calls")}, {"key", "k"}, {"channel", true}};
+    const Answer submitted = head.call("POST", "/v1/runs", body);
+    REQUIRE(submitted.status == 201);
+    const std::string channel = submitted.body.at("channel");
+    CHECK(head.call("POST", "/v1/runs", body).body.at("channel") == channel);
+    CHECK_FALSE(head.call("POST", "/v1/runs", {{"job", job("calls")}, {"key", "k"}}).body.contains("channel"));
+    CHECK(head.call("GET", "/v1/runs/calls").text.find(channel) == std::string::npos);
+    const auto prepare = agent.expect<protocol::Prepare>();
+    agent.tell(protocol::Prepared{
+        .attempt = prepare.attempt, .claimed = true, .master_address = "127.0.0.1", .master_port = 1});
+    CHECK(agent.expect<protocol::Launch>().secrets.at("RTRAIN_CHANNEL") == channel);
+}
+
+TEST_CASE("a job array has no channel in common") {
+    const TemporaryFolder folder;
+    HeadUnderTest head({.data_dir = folder.path});
+    const Answer refused = head.call("POST", "/v1/runs", {{"job", job("many")}, {"array", "1-2"}, {"channel", true}});
+    CHECK(refused.status == 422);
+    CHECK(refused.text.find("each run of a job array has its own channel") != std::string::npos);
+}
+
 TEST_CASE("secrets go to the node that needs them, appear nowhere else, and are gone with the run") {
     const TemporaryFolder folder;
     HeadUnderTest head({.data_dir = folder.path});

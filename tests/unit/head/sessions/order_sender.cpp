@@ -231,7 +231,8 @@ TEST_CASE("all nodes of a gang are given the same secrets and one token, which a
     const auto of_first = first->sent<protocol::Launch>(), of_second = second->sent<protocol::Launch>();
     REQUIRE(of_first.size() == 1);
     REQUIRE(of_second.size() == 1);
-    CHECK(of_first[0].secrets == std::map<std::string, std::string>{{"PASSWORD", "x"}});
+    const std::string channel = story.tokens.run_channel(run, "key-1").value();
+    CHECK(of_first[0].secrets == std::map<std::string, std::string>{{"PASSWORD", "x"}, {"RTRAIN_CHANNEL", channel}});
     CHECK(of_second[0].secrets == of_first[0].secrets);
     CHECK(of_second[0].token == of_first[0].token);
     net::Request request;

@@ -19,7 +19,9 @@ import time
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from rtrain._remote._channel import KEY_BYTES, SLOT_CHARACTERS, Channel, ChannelError, answer, dial
+from rtrain._remote._channel import SLOT_CHARACTERS, Channel, ChannelError, Secret, accept_all, dial
+from rtrain._remote._cipher import own_identity
+from rtrain._remote._keyed import KEY_BYTES, SharedKey
 from rtrain.data._dealing._from_lanes import Published
 from rtrain.data._dealing._lanes import ChunkRows
 
@@ -75,12 +77,19 @@ class _InProcess(_Nothing):
 
 
 class Address(NamedTuple):
-    """The address of rank 0's relay, and the secret that a rank needs to connect."""
+    """The address of rank 0's relay, and the secret that a rank needs to connect. Empty: the run's certificate is the proof."""
 
     host: str
     port: int
     slot: str
     key: bytes
+
+    def secret(self) -> Secret:
+        if self.key:
+            return SharedKey(self.key)
+        if (identity := own_identity()) is None:
+            raise ChannelError("this process has no certificate of the run (RTRAIN_CHANNEL)")
+        return identity
 
 
 @dataclass(frozen=True)
@@ -173,7 +182,8 @@ class Relay:
     def __init__(self) -> None:
         host = os.environ.get("MASTER_ADDR") or "127.0.0.1"
         self._door = socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-        slot, key = secrets.token_hex(SLOT_CHARACTERS // 2), secrets.token_bytes(KEY_BYTES)
+        slot = secrets.token_hex(SLOT_CHARACTERS // 2)
+        key = secrets.token_bytes(KEY_BYTES) if own_identity() is None else b""
         self.address = Address(host, self._door.getsockname()[1], slot, key)
         self._lock = threading.Lock()
         self._channels: list[Channel] = []
@@ -181,18 +191,10 @@ class Relay:
         threading.Thread(target=self._accept, name="rtrain-data-relay", daemon=True).start()
 
     def _accept(self) -> None:
-        while True:
-            try:
-                connection, _ = self._door.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._serve, args=(connection,), name="rtrain-data-relay", daemon=True).start()
+        secret = self.address.secret()
+        accept_all(self._door, {self.address.slot: secret}.get, self._serve)
 
-    def _serve(self, connection: socket.socket) -> None:
-        try:
-            channel = answer(connection, {self.address.slot: self.address.key})[1]
-        except OSError:  # The peer did not prove that it may connect.
-            return
+    def _serve(self, slot: str, channel: Channel) -> None:
         with contextlib.suppress(OSError):
             with self._lock:
                 self._channels.append(channel)
@@ -247,7 +249,7 @@ def _line(address: Address, rank: int, says: str) -> Line | None:
     with _lock:
         if key not in _lines:
             try:
-                _lines[key] = Line(dial((address.host, address.port), address.slot, address.key, _DIAL_S))
+                _lines[key] = Line(dial((address.host, address.port), address.slot, address.secret(), _DIAL_S))
             except (OSError, ChannelError) as error:
                 _lines[key] = None
                 print(
