@@ -146,7 +146,7 @@ def test_the_certificate_of_a_run_opens_neither_head_nor_agent(cluster, tmp_path
         with pytest.raises(OSError, match="(?i)unknown ca|certificate"):
             call(port, "GET", path, identity=run)
     own = identity_of(cluster.folder / "node-1")
-    assert call(node["port"], "GET", "/v1/probe", identity=own)[0] == 200  # which shows that the calls above reach the agent
+    assert call(node["port"], "GET", "/v1/probe", identity=own)[0] == 200  # the calls above reach the agent, too
 
 
 def test_a_node_that_left_is_a_stranger_with_its_old_certificate(cluster, tmp_path):

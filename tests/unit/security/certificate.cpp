@@ -76,7 +76,7 @@ TEST_CASE("a run's certificate is trusted by who pins that very certificate, and
     CHECK(X509_check_private_key(certificate.get(), key.get()) == 1);
     CHECK(X509_check_ca(certificate.get()) == 0);
     CHECK(*expires_wall_ms(run.certificate) > wall_ms() + 1'000 * 365 * day_ms);
-    std::ifstream file(test::source_directory() + "/tests/data/run-channels.txt");  // which the tests of Python read
+    std::ifstream file(test::source_directory() + "/tests/data/run-channels.txt");  // the tests of Python read it, too
     for (const char seed : {'a', 'b'}) {
         std::string line;
         std::getline(file, line);

@@ -1,7 +1,7 @@
 """Encrypts a stream over one TCP connection: TLS 1.3, where both ends present the certificate of one run and accept no other.
 
-The head makes one certificate and key for each run (RTRAIN_CHANNEL, and the answer to a submission with `channel`). Who has
-the key is a process of the run, or the driver that submitted the run.
+The head makes one certificate and key for each run (RTRAIN_CHANNEL, and the answer to a submission with `channel`). The
+processes of the run have the key, and the driver that submitted the run.
 
 The TLS object works on memory, under a lock that is not held during network waits: one thread may write while another reads.
 """

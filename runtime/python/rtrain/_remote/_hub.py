@@ -78,7 +78,7 @@ class Slot:
     job: dict[str, Any]
     hub: Hub
     name: str = field(default_factory=lambda: secrets.token_hex(SLOT_CHARACTERS // 2))
-    identity: Identity | None = None  # of the run's channel, from the head's answer to the submission
+    identity: Identity | None = None  # the run's certificate, from the head's answer to the submission
     submitting: threading.Event = field(default_factory=threading.Event)  # set once that answer has arrived
     run_id: str = ""
     calls: deque[Call] = field(default_factory=deque)  # not sent yet
