@@ -18,6 +18,8 @@ from rtrain._remote import _channel, _cipher, _keyed
 from rtrain._remote._channel import SLOT_CHARACTERS, Channel, ChannelError, Secret, accept_all, answer, dial
 from rtrain._remote._cipher import Identity
 from rtrain._remote._keyed import KEY_BYTES, SharedKey
+from rtrain.data._dealing import _board
+from rtrain.data._dealing._lanes import ChunkRows
 
 SLOT = "s" * SLOT_CHARACTERS
 PREFACE = b"rtrain-remote-3\n" + SLOT.encode()
@@ -331,3 +333,28 @@ def test_the_key_is_in_no_text_of_an_identity_and_in_no_file(monkeypatch) -> Non
 def test_systems_without_memory_files_use_a_private_file(monkeypatch) -> None:
     monkeypatch.delattr(_cipher.os, "memfd_create")
     assert Identity(channels.RUN).client
+
+
+def test_the_relay_of_a_run_s_ranks_sends_no_key_and_refuses_another_run(monkeypatch) -> None:
+    monkeypatch.setenv("RTRAIN_CHANNEL", channels.RUN)
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    address = _board.Relay().address
+    assert address.key == b""
+    monkeypatch.setenv("RTRAIN_CHANNEL", channels.OTHER_RUN)
+    with pytest.raises(ChannelError, match="a certificate of another run"):
+        dial((address.host, address.port), address.slot, address.secret(), 10)
+    monkeypatch.delenv("RTRAIN_CHANNEL")
+    with pytest.raises(ChannelError, match="no certificate of the run"):
+        address.secret()
+    monkeypatch.setenv("RTRAIN_CHANNEL", channels.RUN)
+    lines = [_board.Line(dial((address.host, address.port), address.slot, address.secret(), 10)) for _ in range(2)]
+    lines[0].publish((1, 2), 3, ChunkRows(40, None))
+    assert lines[1].take((1, 2), 3, 30.0) == ChunkRows(40, None)
+
+
+def test_the_relay_outside_of_a_cluster_has_a_key(monkeypatch) -> None:
+    monkeypatch.delenv("RTRAIN_CHANNEL", raising=False)
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    address = _board.Relay().address
+    assert len(address.key) == KEY_BYTES
+    dial((address.host, address.port), address.slot, address.secret(), 10).close()
