@@ -15,7 +15,7 @@ from local_cluster import ROOT, RTRAIN
 FOLDER = "rtrain-gpu-check"
 MOST_BYTES = 64 << 20
 _FILES = (
-    "LICENSE", "scripts/gpu-check", "scripts/gpu_check/**/*.py", "scripts/local_cluster.py", "scripts/bench_first_step.py",
+    "LICENSE", "scripts/gpu-check", "scripts/gpu_check/**/*.py", "scripts/local_cluster.py", "scripts/benchmarks/__init__.py", "scripts/benchmarks/first_step.py",
     "tests/bench/jobs/first_step.py", "tests/gpu/jobs/*", "tests/gpu/stand_in/*", "runtime/python/rtrain/**/*.py",
     "runtime/torch/**/*.[ch]pp", "runtime/torch/*_names/**/*.h", "runtime/worker/rtrain.hpp", "runtime/worker/rtrain_worker.h",
 )  # fmt: skip

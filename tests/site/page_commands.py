@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from page_text import ROOT, Code, blocks, spans, tracked_files
 
 RTRAIN = os.environ.get("RTRAIN_BINARY", str(ROOT / "build" / "release" / "rtrain"))
+_PACKAGES = {"scripts/bench": "benchmarks"}  # the folder of a script with another name
 PROMPT = re.compile(r"^(?:[a-z]+\d*)?\$ +")
 FLAG = re.compile(r"^ +(?:-(\w), )? *--([\w-]+)( \S+)?", re.M)
 PLACEHOLDER = re.compile(r"^[A-Z][A-Z_:@.\[\]]*$")
@@ -169,7 +170,8 @@ def wrong_script(words: list[str]) -> str:
         return f"there is no {name}"
     if not file.is_file():
         return ""
-    beside = [*file.parent.glob(f"{file.name.replace('-', '_')}*.py"), *(file.parent / file.name.replace("-", "_")).glob("*.py")]
+    own_name = file.name.replace("-", "_")
+    beside = [*file.parent.glob(f"{own_name}*.py"), *(file.parent / _PACKAGES.get(name, own_name)).glob("*.py")]
     text = "".join(one.read_text() for one in [file, *beside])
     if name == "scripts/docs":
         text += (ROOT / "scripts" / "site" / "make_site.py").read_text()

@@ -7,8 +7,8 @@ import subprocess
 import sys
 import time
 
-import bench_fuse
 import pytest
+from benchmarks import fuse
 from jobs_on_disk import ranks_job, write_job
 from local_cluster import LocalCluster, wait_for
 from stalling_disk import possible, stalling_disk
@@ -91,7 +91,7 @@ def hangs(place):
 def hanging_mount(place):
     """Makes every access to `place` hang until the block ends."""
     process = subprocess.Popen(
-        [sys.executable, bench_fuse.__file__, str(place)], stdout=subprocess.DEVNULL, start_new_session=True
+        [sys.executable, fuse.__file__, str(place)], stdout=subprocess.DEVNULL, start_new_session=True
     )
     wait_for("the mount", lambda: os.path.ismount(place))
     process.send_signal(signal.SIGSTOP)
@@ -101,7 +101,7 @@ def hanging_mount(place):
     finally:
         process.kill()  # waiting processes get an error
         process.wait()
-        bench_fuse.unmount(place)
+        fuse.unmount(place)
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/fuse"), reason="needs /dev/fuse")

@@ -9,7 +9,7 @@ import statistics
 import subprocess
 import sys
 
-from bench_first_step import first_steps, torchrun
+from benchmarks.first_step import first_steps, torchrun
 
 from gpu_check.cluster import JOBS, GpuCluster
 from gpu_check.rows import Wrong

@@ -3,7 +3,7 @@
 import pathlib
 import sys
 
-from bench_first_step import first_steps
+from benchmarks.first_step import first_steps
 from local_cluster import wait_for
 
 from gpu_check.checks import devices, speed
@@ -31,7 +31,9 @@ def check(rows, options):
             compiled(cluster, options, seen)
         with rows.row("recovery with a forked worker", how) as seen:
             recovery(cluster, rounds, options, seen)
-        with rows.row("a module that looks for GPUs when it is imported", "no template has it: its workers start plainly") as seen:
+        with rows.row(
+            "a module that looks for GPUs when it is imported", "no template has it: its workers start plainly"
+        ) as seen:
             looks_for_gpus(cluster, options, seen)
     finally:
         cluster.stop()

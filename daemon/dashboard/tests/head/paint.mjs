@@ -1,4 +1,4 @@
-// Measures the page on a real head for scripts/bench_watch.py: its size, its first paint, and the time to draw the
+// Measures the page on a real head for `scripts/bench watch`: its size, its first paint, and the time to draw the
 // nodes. Medians of five, each in a browser context without a cache.
 import { chromium } from "playwright-core";
 

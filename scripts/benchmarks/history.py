@@ -7,12 +7,13 @@ import os
 import statistics
 import time
 
-from bench_load import Connection
-from bench_scale import cpu_seconds
-from local_cluster import ROOT, LocalCluster
+from local_cluster import LocalCluster
+
+from benchmarks.load import Connection
+from benchmarks.measures import JOBS, cpu_seconds
 
 COUNT = int(os.environ.get("RTRAIN_BENCH_REPORTS", 1_000_000))
-JOB = ROOT / "tests" / "bench" / "jobs" / "curves.py"
+JOB = JOBS / "curves.py"
 KEYS = ("loss", "tokens")
 ZOOMS = (1, 3, 10, 100, 1_000, 10_000)  # number of parts into which the run is divided
 POINTS = 1_000
@@ -98,7 +99,9 @@ def whole_run_by_pages(head):
     begin = time.perf_counter()
     after = 0
     for _ in range(COUNT // 20_000):
-        after = json.loads(head.call("GET", f"/v1/runs/charts/metrics?key=loss&limit=1000&after={after}"))["items"][-1]["position"]
+        after = json.loads(head.call("GET", f"/v1/runs/charts/metrics?key=loss&limit=1000&after={after}"))["items"][-1][
+            "position"
+        ]
     return 20 * (time.perf_counter() - begin)
 
 

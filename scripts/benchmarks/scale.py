@@ -2,19 +2,19 @@
 
 Everything is on loopback and real except the workers, which are timers of `rtrain node simulate`. That process and the
 submitter replace 2,000 other machines but share this one's cores with the head, so they have a lower priority (nice 10;
-bench_load.py). Sizes can be reduced: RTRAIN_BENCH_NODES, RTRAIN_BENCH_RUNS.
+load.py). Sizes can be reduced: RTRAIN_BENCH_NODES, RTRAIN_BENCH_RUNS.
 """
 
 import json
 import os
-import re
 import subprocess
 import time
 
-from bench_load import NICE, SUBMITTERS, Connection, group_gives_way, submit_from_aside
-from local_cluster import ROOT, LocalCluster, wait_for
+from local_cluster import LocalCluster, wait_for
 
-BUILD = ROOT / "build" / "release"
+from benchmarks.load import NICE, SUBMITTERS, Connection, group_gives_way, submit_from_aside
+from benchmarks.measures import BUILD, buckets, cpu_seconds, histogram_quantile, loop_seconds, memory_mib
+
 NODES = int(os.environ.get("RTRAIN_BENCH_NODES", "2000"))
 RUNS = int(os.environ.get("RTRAIN_BENCH_RUNS", "10000"))
 RUN_SECONDS = 5
@@ -25,42 +25,6 @@ class CrowdedCluster(LocalCluster):
 
     def command(self, name, *arguments):
         return [*(["nice", "-n", str(NICE)] if name == "nodes" else []), *super().command(name, *arguments)]
-
-
-def cpu_seconds(pid):
-    with open(f"/proc/{pid}/stat") as stat:
-        fields = stat.read().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def loop_seconds(pid):
-    """Returns the loop thread's seconds on a core, and its seconds of waiting for one."""
-    with open(f"/proc/{pid}/task/{pid}/schedstat") as schedstat:
-        ran, waited, _ = schedstat.read().split()
-    return int(ran) / 1e9, int(waited) / 1e9
-
-
-def memory_mib(pid, field):
-    with open(f"/proc/{pid}/status") as status:
-        return int(re.search(rf"^{field}:\s+(\d+)", status.read(), re.M).group(1)) / 1024
-
-
-def buckets(text, name):
-    """Returns the cumulative counts of a histogram without labels, by upper bound."""
-    rows = re.findall(rf'^rtrain_{name}_bucket{{le="([^"]+)"}} (\d+)$', text, re.M)
-    return [(float(bound), int(count)) for bound, count in rows]
-
-
-def quantile(before, after, share):
-    """Returns a quantile between two scrapes in milliseconds, with linear interpolation within a bucket, as in Prometheus."""
-    counts = [(bound, late - early) for (bound, late), (_, early) in zip(after, before, strict=True)]
-    wanted, lower, below = share * counts[-1][1], 0.0, 0
-    for bound, count in counts:
-        if count >= wanted:
-            inside = (wanted - below) / max(1, count - below)
-            return 1e3 * (lower if bound == float("inf") else lower + (bound - lower) * inside)
-        lower, below = bound, count
-    return 1e3 * lower
 
 
 def start_nodes(cluster, head):
@@ -123,7 +87,7 @@ def scale(work):
     finally:
         cluster.stop()
     gangs = gangs_per_second(work / "gangs")
-    times = {name: [quantile(buckets(before, name), buckets(after, name), share) for share in (0.5, 0.99)]
+    times = {name: [histogram_quantile(buckets(before, name), buckets(after, name), share) for share in (0.5, 0.99)]
              for name in ("decision_latency_seconds", "scheduling_duration_seconds", "log_commit_duration_seconds")}  # fmt: skip
     shown = {name: f"p50 {low:.2f}, p99 {high:.2f} ms" for name, (low, high) in times.items()}
     return (

@@ -4,14 +4,15 @@ is missing.
 
 import os
 import pathlib
-import re
 import sys
 import time
 
 from local_cluster import ROOT, LocalCluster
 
+from benchmarks.measures import JOBS, pss_mib
+
 COUNT = int(os.environ.get("RTRAIN_BENCH_REPORTS", 1_000_000))
-JOB = ROOT / "tests" / "bench" / "jobs" / "report.py"
+JOB = JOBS / "report.py"
 
 
 def million_reports(work):
@@ -72,7 +73,3 @@ def size_of(folder):
     return sum(
         file.stat().st_blocks * 512 for file in pathlib.Path(folder).rglob("*") if file.is_file() and file.suffix != ".log"
     )
-
-
-def pss_mib(pid):
-    return int(re.search(r"^Pss:\s+(\d+)", pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text(), re.M)[1]) / 1024

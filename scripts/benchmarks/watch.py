@@ -18,9 +18,11 @@ import threading
 import time
 import typing
 
-from bench_load import Connection
-from bench_scale import NODES, CrowdedCluster, buckets, cpu_seconds, memory_mib, quantile, start_nodes
 from local_cluster import ROOT, LocalCluster, wait_for
+
+from benchmarks.load import Connection
+from benchmarks.measures import JOBS, buckets, cpu_seconds, histogram_quantile, memory_mib
+from benchmarks.scale import NODES, CrowdedCluster, start_nodes
 
 RANKS = int(os.environ.get("RTRAIN_BENCH_RANKS", "64"))
 SECONDS = int(os.environ.get("RTRAIN_BENCH_SECONDS", "60"))
@@ -123,7 +125,7 @@ def ranks_part(work):
         def connect():
             return Connection(cluster.port, str(cluster.folder / "head" / "ca.crt"), admin)
 
-        job = ROOT / "tests" / "bench" / "jobs" / "each_second.py"
+        job = JOBS / "each_second.py"
         run = submit(cluster, work, {"name": "each-second", "entrypoint": ["python", str(job)], "scaling": {"workers": RANKS}})
         head = connect()
 
@@ -162,7 +164,7 @@ def decisions_p99(head, name):
         spec = {"version": 1, "name": f"{name}-{number}", "entrypoint": ["true"], "scaling": {"workers": 1 + number % 8}}
         head.call("POST", "/v1/runs", {"job": spec})
         time.sleep(0.05)
-    return quantile(buckets(before, series), buckets(head.call("GET", "/metrics").decode(), series), 0.99)
+    return histogram_quantile(buckets(before, series), buckets(head.call("GET", "/metrics").decode(), series), 0.99)
 
 
 def nodes_part(work):

@@ -17,7 +17,8 @@ import time
 
 from local_cluster import ROOT, LocalCluster, free_port
 
-JOBS = ROOT / "tests" / "bench" / "jobs"
+from benchmarks.measures import JOBS, PYTHON
+
 RAY = pathlib.Path(os.environ.get("RTRAIN_BENCH_RAY", ROOT / "build" / "ray-venv" / "bin" / "python"))
 REPORTS = 2000
 ROUNDS = 5
@@ -33,9 +34,9 @@ def api(work):
         ours, torchrun = [], []
         for _ in range(ROUNDS):
             torchrun.append(torchrun_seconds(cluster.env))
-            ours.append(measured(ROOT / ".venv/bin/python", "rtrain", "first", folder, cluster.env)["seconds"])
-        cost = measured(ROOT / ".venv/bin/python", "rtrain", "report", folder, cluster.env, REPORTS)
-        kept = measured(ROOT / ".venv/bin/python", "rtrain", "checkpoint", folder, cluster.env, COPIES)
+            ours.append(measured(PYTHON, "rtrain", "first", folder, cluster.env)["seconds"])
+        cost = measured(PYTHON, "rtrain", "report", folder, cluster.env, REPORTS)
+        kept = measured(PYTHON, "rtrain", "checkpoint", folder, cluster.env, COPIES)
     finally:
         cluster.stop()
     rtrain_s, peer = statistics.median(ours), statistics.median(torchrun)
@@ -68,7 +69,7 @@ def measured(python, library, what, folder, environment, count=0):
 def torchrun_seconds(environment):
     begin = time.time()
     command = [
-        ROOT / ".venv/bin/python",
+        PYTHON,
         "-m",
         "torch.distributed.run",
         "--nproc-per-node",

@@ -7,11 +7,12 @@ import re
 import statistics
 import time
 
-from bench_first_step import SCRIPT, moment
 from local_cluster import ROOT, EarlierCluster, LocalCluster
 
-REPORTS = ROOT / "tests" / "bench" / "jobs" / "report.py"
-PYTHON = ROOT / ".venv" / "bin" / "python"
+from benchmarks.first_step import SCRIPT, moment
+from benchmarks.measures import JOBS, PYTHON
+
+REPORTS = JOBS / "report.py"
 ROUNDS = int(os.environ.get("RTRAIN_BENCH_ROUNDS", "12"))
 
 

@@ -1,7 +1,7 @@
 """Measures rtrain.data: a row function beside a plain loop, functions in processes beside the same in threads, and JPEGs beside
 PyTorch's DataLoader with as many processes.
 
-usage: .venv/bin/python scripts/bench_data.py [--threads 1,2] [--images 12000] [--seconds 300] [--source] [--holding]
+usage: .venv/bin/python scripts/benchmarks/data.py [--threads 1,2] [--images 12000] [--seconds 300] [--source] [--holding]
 With a CUDA device a small convolutional model takes each batch, so that the share of waiting is measured. `--source` imports
 rtrain from this tree instead of the installed package.
 """
@@ -200,7 +200,7 @@ def main():
     parser.add_argument("--holding", action="store_true", help="only functions in processes, beside the same in threads")
     options = parser.parse_args()
     if options.source:
-        sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "runtime" / "python"))
+        sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "runtime" / "python"))
     import torch
     from rtrain import data
 

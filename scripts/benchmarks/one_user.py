@@ -14,10 +14,11 @@ import re
 import threading
 import time
 
-from bench_hostile import Hostile, stalls
-from local_cluster import ROOT, LocalCluster
+from local_cluster import LocalCluster
 
-JOBS = ROOT / "tests" / "bench" / "jobs"
+from benchmarks.hostile import Hostile, stalls
+from benchmarks.measures import JOBS
+
 MEGABYTES = int(os.environ.get("RTRAIN_BENCH_MEGABYTES", "300"))
 SECONDS = int(os.environ.get("RTRAIN_BENCH_SECONDS", "20"))
 ARRAYS = int(os.environ.get("RTRAIN_BENCH_ARRAYS", "20"))
@@ -75,7 +76,8 @@ def cluster_with_user(folder):
     cluster = LocalCluster(folder, nodes=1, resources="CPU=4")
     try:
         admin, user = (
-            cluster.json("token", "create", "--role", role, "--user", name)["token"] for role, name in (("admin", "bench"), ("user", "eve"))
+            cluster.json("token", "create", "--role", role, "--user", name)["token"]
+            for role, name in (("admin", "bench"), ("user", "eve"))
         )
         ca = str(cluster.folder / "head" / "ca.crt")
         yield cluster, lambda token=admin: Hostile(cluster.port, ca, token), user
@@ -105,7 +107,10 @@ def hostile_reports(work):
             yield "GET", "/v1/runs?limit=1000&all", None
 
         watch = Watch(cluster, connect, user, pages)
-    return watch.summary(), f"{MEGABYTES} reports; answers by status: {watch.statuses}; {len(watch.millis)} answers to the other user"
+    return (
+        watch.summary(),
+        f"{MEGABYTES} reports; answers by status: {watch.statuses}; {len(watch.millis)} answers to the other user",
+    )
 
 
 def hostile_causes(work):
@@ -123,7 +128,10 @@ def hostile_causes(work):
         head = connect()
         failures = sum(json.loads(head.call("GET", f"/v1/runs/fails-{number}"))["failures"] for number in range(4))
         database = sum(path.stat().st_size for path in (cluster.folder / "head").glob("state.db*"))
-    return watch.summary(), f"{failures} failures in {SECONDS} s; database {database / 2**20:.0f} MiB; answers by status: {watch.statuses}"
+    return (
+        watch.summary(),
+        f"{failures} failures in {SECONDS} s; database {database / 2**20:.0f} MiB; answers by status: {watch.statuses}",
+    )
 
 
 def hostile_arrays(work):

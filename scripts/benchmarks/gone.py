@@ -7,12 +7,13 @@ import os
 import statistics
 import time
 
-from bench_first_step import first_steps
-from local_cluster import ROOT, wait_for
+from local_cluster import wait_for
 from namespaces import NamespacedCluster, possible
 
-SCRIPT = ROOT / "tests" / "bench" / "jobs" / "recovers.py"
-PYTHON = ROOT / ".venv/bin/python"
+from benchmarks.first_step import first_steps
+from benchmarks.measures import JOBS, PYTHON
+
+SCRIPT = JOBS / "recovers.py"
 ROUNDS = int(os.environ.get("RTRAIN_BENCH_ROUNDS", "5"))
 WORKERS, NODE_TIMEOUT = 2, 10
 

@@ -3,9 +3,11 @@
 import json
 import time
 
-from local_cluster import ROOT, LocalCluster, wait_for
+from local_cluster import LocalCluster, wait_for
 
-SCRIPT = ROOT / "tests" / "bench" / "jobs" / "keeps_on.py"
+from benchmarks.measures import JOBS, PYTHON
+
+SCRIPT = JOBS / "keeps_on.py"
 AROUND = 60  # seconds
 
 
@@ -28,7 +30,7 @@ def away(work):
 def rate_while_away(cluster, work, name, seconds):
     """Returns (rate in the AROUND seconds around the absence / rate before, longest step in that time)."""
     steps = work / f"steps-{name}"
-    entry = [str(ROOT / ".venv/bin/python"), str(SCRIPT), str(steps)]
+    entry = [str(PYTHON), str(SCRIPT), str(steps)]
     spec = {"version": 1, "name": "keeps-on", "entrypoint": entry, "scaling": {"workers": 2}, "checkpoint": {"num_to_keep": 2}}
     file = work / f"keeps-on-{name}.yaml"
     file.write_text(json.dumps(spec))

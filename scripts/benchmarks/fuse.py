@@ -3,7 +3,7 @@ kernel, as on a network file system without its server.
 
 It implements the kernel's protocol (linux/fuse.h) without a library. It stores names and sizes, but no bytes: reads return
 zeros. Mounting needs root.
-usage: bench_fuse.py MOUNTPOINT
+usage: fuse.py MOUNTPOINT
 """
 
 import ctypes

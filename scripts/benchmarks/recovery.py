@@ -7,10 +7,12 @@ import statistics
 import subprocess
 import time
 
-from bench_first_step import torchrun
-from local_cluster import ROOT, Failed, LocalCluster, wait_for
+from local_cluster import Failed, LocalCluster, wait_for
 
-SCRIPT = ROOT / "tests" / "bench" / "jobs" / "recovers.py"
+from benchmarks.first_step import torchrun
+from benchmarks.measures import JOBS, PYTHON
+
+SCRIPT = JOBS / "recovers.py"
 ROUNDS = int(os.environ.get("RTRAIN_BENCH_ROUNDS", "7"))
 WORKERS = 2
 HANGS_AFTER = 60  # seconds after which a restart of torchrun counts as hanging, as some do
@@ -18,17 +20,16 @@ HANGS_AFTER = 60  # seconds after which a restart of torchrun counts as hanging,
 
 def recovery(work):
     """SIGKILL of a worker to the first new step, 2 Python workers: <= 0.15 x torchrun's own restart"""
-    python = ROOT / ".venv/bin/python"
     cluster = LocalCluster(work / "recovery", nodes=1, resources="CPU=2")
     ours, saving, theirs, hung = [], [], [], 0
     try:
         for number in range(ROUNDS):
-            ours.append(of_rtrain(cluster, python, work / f"plain-{number}"))
+            ours.append(of_rtrain(cluster, PYTHON, work / f"plain-{number}"))
             try:
-                theirs.append(of_torchrun(cluster, python, work / f"torchrun-{number}"))
+                theirs.append(of_torchrun(cluster, PYTHON, work / f"torchrun-{number}"))
             except Failed:
                 hung += 1
-            saving.append(of_rtrain(cluster, python, work / f"saving-{number}", "checkpoints"))
+            saving.append(of_rtrain(cluster, PYTHON, work / f"saving-{number}", "checkpoints"))
     finally:
         cluster.stop()
     rtrain_s, with_checkpoints, peer = map(statistics.median, (ours, saving, theirs))

@@ -2,7 +2,7 @@
 
 The head's data are on a separate disk (a tmpfs, as root), so that the user reaches the limit and the reserve. Meanwhile
 another user requests the status and stores small values repeatedly: these requests are measured as those of "others". Run as
-a program, it is the user who stores values: bench_hostile_bytes.py PORT CA TOKEN SECONDS; prints {status: count}.
+a program, it is the user who stores values: hostile_bytes.py PORT CA TOKEN SECONDS; prints {status: count}.
 """
 
 import collections
@@ -15,9 +15,10 @@ import sys
 import threading
 import time
 
-from bench_hostile import Hostile, stalls
-from bench_load import NICE, group_gives_way
 from local_cluster import LocalCluster, wait_for
+
+from benchmarks.hostile import Hostile, stalls
+from benchmarks.load import NICE, started_aside
 
 DISK = os.environ.get("RTRAIN_BENCH_DISK", "2g")
 SECONDS, PUTTERS, VALUE_BYTES, REPORT_BYTES = 30, 4, 4 << 20, 500_000
@@ -103,9 +104,7 @@ def measured(cluster, disk, work):
     before = stalls(bob())
     submit(ann, "floods", ["nice", "-n", str(NICE), "python", str(script)], work)  # as on another machine
     other = Other(bob)
-    command = ["nice", "-n", str(NICE), sys.executable, __file__, str(cluster.port), ca, tokens["ann"], str(SECONDS)]
-    values = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
-    group_gives_way(values.pid)
+    values = started_aside("hostile_bytes", cluster.port, ca, tokens["ann"], SECONDS)
     answers = json.loads(values.communicate(timeout=600)[0])
     cluster.wait_state("floods", "SUCCEEDED", "FAILED", seconds=300)
     other.end()

@@ -1,9 +1,9 @@
 """`scripts/bench hostile`: measures the effect of one user's requests on other users, on a head with 2,000 simulated nodes.
 
 The cluster is full and thousands of runs wait. Then one user sends plans and other expensive requests one after the other,
-while 20 others follow logs. Then that user sends uploads to a storage that hangs for 15 s (bench_fuse.py). Meanwhile another
+while 20 others follow logs. Then that user sends uploads to a storage that hangs for 15 s (fuse.py). Meanwhile another
 user requests the status repeatedly: the duration of these requests is the measured value. Sizes can be changed as for
-`scale`. Run as a program, it is the uploader: bench_hostile.py PORT CA TOKEN; prints a JSON list of the answers' statuses.
+`scale`. Run as a program, it is the uploader: hostile.py PORT CA TOKEN; prints a JSON list of the answers' statuses.
 """
 
 import contextlib
@@ -17,15 +17,15 @@ import sys
 import threading
 import time
 
-import bench_fuse
-import bench_scale
-from bench_load import NICE, Connection, group_gives_way, submit_from_aside
-from bench_scale import CrowdedCluster, loop_seconds, start_nodes
+from benchmarks import fuse, scale
+from benchmarks.load import Connection, started_aside, submit_from_aside
+from benchmarks.measures import loop_seconds
+from benchmarks.scale import CrowdedCluster, start_nodes
 
 WAITING = int(os.environ.get("RTRAIN_BENCH_WAITING", "9000"))
 FOLLOWERS = 20
 ROUNDS = 3
-FILLING = 1_550  # number of the mixed gangs of bench_load.py that fill 2,000 nodes
+FILLING = 1_550  # number of the mixed gangs of load.py that fill 2,000 nodes
 HEARTBEAT_MS = 1_000
 UPLOADS, UPLOAD_BYTES, STALL_SECONDS = 4, 1 << 30, 15
 
@@ -79,12 +79,12 @@ class Hostile(Connection):
 
 
 class HostileCluster(CrowdedCluster):
-    """A cluster whose storage is a mount of bench_fuse.py. The head's database is on another file system."""
+    """A cluster whose storage is a mount of fuse.py. The head's database is on another file system."""
 
     def __init__(self, folder):
         self.mount = folder.parent / "mount"
         self.mount.mkdir()
-        command = [sys.executable, bench_fuse.__file__, str(self.mount)]
+        command = [sys.executable, fuse.__file__, str(self.mount)]
         self.storage = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
         while not os.path.ismount(self.mount):
             if self.storage.poll() is not None:
@@ -98,7 +98,7 @@ class HostileCluster(CrowdedCluster):
     def stop(self):
         self.storage.send_signal(signal.SIGCONT)
         super().stop()
-        bench_fuse.unmount(self.mount)
+        fuse.unmount(self.mount)
         self.storage.kill()
         self.storage.wait()
 
@@ -175,9 +175,7 @@ def send_all(connect, pid):
 
 def upload_while_it_hangs(cluster, ca, token):
     """Returns the answers to the uploads. The storage hangs once they have begun."""
-    command = ["nice", "-n", str(NICE), sys.executable, __file__, str(cluster.port), ca, token]
-    uploads = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
-    group_gives_way(uploads.pid)
+    uploads = started_aside("hostile", cluster.port, ca, token)
     time.sleep(2)
     under_way = uploads.poll() is None
     cluster.storage.send_signal(signal.SIGSTOP)
@@ -191,7 +189,7 @@ def upload_while_it_hangs(cluster, ca, token):
 
 def hostile(work):
     """2,000 simulated nodes, 9,000 waiting runs, 20 log followers; plans and requests that are made to take long, then 1 GiB uploads to a mount that hangs for 15 s: a turn of the loop <= 50 ms of CPU; another's answer p99.9 <= 50 ms; no heartbeat > 1 s late; nobody LOST"""
-    bench_scale.RUN_SECONDS = 3_600
+    scale.RUN_SECONDS = 3_600
     cluster = HostileCluster(work / "hostile")
     try:
         admin = cluster.json("token", "create", "--role", "admin", "--user", "bench")["token"]

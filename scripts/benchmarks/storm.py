@@ -14,7 +14,9 @@ import time
 
 from local_cluster import ROOT, RTRAIN, environment, wait_for
 
-SCRIPT = ROOT / "tests" / "bench" / "jobs" / "storm.py"
+from benchmarks.measures import JOBS, PYTHON
+
+SCRIPT = JOBS / "storm.py"
 SECONDS = int(os.environ.get("RTRAIN_BENCH_STORM_SECONDS", "600"))
 SEED = int(os.environ.get("RTRAIN_BENCH_STORM_SEED", "1"))
 WORKERS, PAUSE = 2, 0.02
@@ -92,7 +94,7 @@ class Storm:
         spec = {
             "version": 1,
             "name": "storm",
-            "entrypoint": [str(ROOT / ".venv/bin/python"), str(SCRIPT), str(self.folder), str(steps), str(PAUSE)],
+            "entrypoint": [str(PYTHON), str(SCRIPT), str(self.folder), str(steps), str(PAUSE)],
             "scaling": {"workers": WORKERS},
             "failure": {"max_failures": -1},
             "checkpoint": {"num_to_keep": 2},

@@ -1,5 +1,6 @@
 """Measures the gain of forked workers on a node that joined with --warm: the first step, a restart, `fit()` and a remote
-function, each in alternating rounds with torchrun, or with a plain start.
+function, each in alternating rounds with torchrun, or with a plain start. Compares a sweep of eight trials with one process that
+trains the same trials in turn; both times include imports.
 """
 
 import json
@@ -7,15 +8,18 @@ import os
 import re
 import statistics
 import subprocess
+import time
 
-import bench_recovery
-from bench_api import JOBS, measured, torchrun_seconds
-from bench_first_step import first_steps
-from local_cluster import ROOT, WarmCluster, wait_for
+from local_cluster import WarmCluster, wait_for
+
+from benchmarks import recovery
+from benchmarks.api import measured, torchrun_seconds
+from benchmarks.first_step import first_steps
+from benchmarks.measures import JOBS, PYTHON
 
 ROUNDS = int(os.environ.get("RTRAIN_BENCH_ROUNDS", "20"))
 CALLS = 10
-PYTHON = ROOT / ".venv/bin/python"
+SWEEPS = int(os.environ.get("RTRAIN_BENCH_ROUNDS", "5"))  # rounds of `trials`
 
 
 class CountingCluster(WarmCluster):
@@ -57,10 +61,10 @@ def restarts_of(cluster, work):
     ours, theirs = [], []
     for number in range(ROUNDS):
         # Uses a checkpoint, since a run with progress restarts without a backoff.
-        ours.append(bench_recovery.of_rtrain(cluster, PYTHON, work / f"restart-{number}", "checkpoints"))
+        ours.append(recovery.of_rtrain(cluster, PYTHON, work / f"restart-{number}", "checkpoints"))
         try:
-            theirs.append(bench_recovery.of_torchrun(cluster, PYTHON, work / f"relaunch-{number}"))
-        except bench_recovery.Failed:  # some of torchrun's restarts hang
+            theirs.append(recovery.of_torchrun(cluster, PYTHON, work / f"relaunch-{number}"))
+        except recovery.Failed:  # some of torchrun's restarts hang
             continue
     return ours, theirs
 
@@ -79,3 +83,34 @@ def remote_calls(environment):
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600, check=True)
     match = re.search(r"^measured (.*)$", done.stdout, re.MULTILINE)
     return json.loads(match[1])
+
+
+def trials(work):
+    """8 ASHA trials of the digits network, two at a time, on a warm node, imports counted on both sides: <= 1.3 x one process"""
+    cluster = WarmCluster(work / "trials", nodes=1, resources="CPU=2")
+    try:
+        timed(cluster.env, "sweep")  # the environment has no template yet
+        wait_for("a template", lambda: cluster.templates() == 1)
+        ours, theirs, epochs = [], [], []
+        for _ in range(SWEEPS):
+            seconds, output = timed(cluster.env, "sweep")
+            trained = re.search(r"^trials (.*)$", output, re.MULTILINE)[1]
+            ours.append(seconds)
+            epochs.append(sum(count for _, count in json.loads(trained)))
+            theirs.append(timed(cluster.env, "alone", trained)[0])
+    finally:
+        cluster.stop()
+    sweep_s, peer = statistics.median(ours), statistics.median(theirs)
+    ratio = statistics.median(sweep / alone for sweep, alone in zip(ours, theirs, strict=True))
+    return (
+        f"{ratio:.2f} x",
+        f"{sweep_s:.2f} s, one process {peer:.2f} s, medians of {SWEEPS} rounds; {min(epochs)} to {max(epochs)} epochs",
+    )
+
+
+def timed(environment, *arguments):
+    begin = time.monotonic()
+    done = subprocess.run(
+        [PYTHON, JOBS / "trials.py", *arguments], capture_output=True, text=True, env=environment, timeout=600, check=True
+    )
+    return time.monotonic() - begin, done.stdout

@@ -2,7 +2,7 @@
 accepts them.
 
 It is a separate program so that it can have a lower priority than the head, like a submitter on another machine.
-usage: bench_load.py PORT CA TOKEN COUNT; prints a sorted JSON list of the milliseconds of each request.
+usage: load.py PORT CA TOKEN COUNT; prints a sorted JSON list of the milliseconds of each request.
 """
 
 import contextlib
@@ -16,6 +16,8 @@ import subprocess
 import sys
 import threading
 import time
+
+from local_cluster import ROOT
 
 SUBMITTERS = 4
 NICE = 10
@@ -93,12 +95,18 @@ def submit_all(connect, jobs):
     return sorted(millis)
 
 
+def started_aside(module, *arguments):
+    """Starts a module of this folder as a process group with lower priority. Its output is read from `stdout`."""
+    command = ["nice", "-n", str(NICE), sys.executable, "-m", f"benchmarks.{module}", *map(str, arguments)]
+    process = subprocess.Popen(command, cwd=ROOT / "scripts", stdout=subprocess.PIPE, text=True, start_new_session=True)
+    group_gives_way(process.pid)
+    return process
+
+
 def submit_from_aside(port, ca, token, count):
     """Runs submit_all in a process with lower priority."""
-    command = ["nice", "-n", str(NICE), sys.executable, __file__, str(port), ca, token, str(count)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as submitter:
+    with started_aside("load", port, ca, token, count) as submitter:
         try:
-            group_gives_way(submitter.pid)
             text = submitter.stdout.read()
         except BaseException:
             submitter.kill()
