@@ -105,7 +105,7 @@ def test_a_budget_of_gpu_hours_keeps_runs_waiting_over_a_restart_until_it_is_rai
     assert 'queue "lab" gives its user 0.0005 GPU hours within 7 days, and the user has used them' in explained, explained
     assert "of 100 GPU hours within 7 days" in explained, explained
     assert "GPU HOURS" in cluster.rtrain("queue", "list")
-    viewer = cluster.json("token", "create", "--role", "viewer")["token"]
+    viewer = cluster.json("token", "create", "--role", "viewer", "--user", "eve")["token"]
     assert 'rtrain_budget_gpu_hours{queue="lab",user=""} 100' in cluster.fetched("/metrics", viewer)
     assert 'rtrain_budget_used_gpu_hours{queue="lab",user=""} 0.0' in cluster.fetched("/metrics", viewer)
     used = {one["user"]: one["used"] for one in queues(cluster)["lab"]["budgets"]}

@@ -10,10 +10,10 @@ constexpr int waiting = 100;
 constexpr std::uint64_t few = 8;  // bound on the searches for room during an event that concerns at most one run
 
 // Ten nodes with four CPUs each, three of which are in use.
-struct Crowd {
+struct UnlikeRuns {
     World world;
     std::vector<RunId> busy, waits;
-    Crowd() {
+    UnlikeRuns() {
         world.nodes(10, 4);
         for (int i = 0; i < 10; ++i)
             busy.push_back(
@@ -49,7 +49,7 @@ struct Crowd {
 }  // namespace
 
 TEST_CASE("runs that name nodes are looked at again only when one of these has more room") {
-    Crowd crowd;
+    UnlikeRuns crowd;
     for (int i = 0; i < waiting; ++i) {
         RunSubmitted event = submission({.name = "named" + std::to_string(i), .cpus = 2});
         event.spec.gang.nodes_only = {{"n1"}, {"absent" + std::to_string(i)}};
@@ -67,7 +67,7 @@ TEST_CASE("runs that name nodes are looked at again only when one of these has m
 }
 
 TEST_CASE("runs that ask for amounts of their own are looked at again only when a node has as much") {
-    Crowd crowd;
+    UnlikeRuns crowd;
     for (int i = 0; i < waiting; ++i) {
         RunSubmitted event = submission({.name = "odd" + std::to_string(i), .cpus = 3});
         event.spec.gang.bundles[0].demand["CPU"].ticks += 1 + i;

@@ -4,7 +4,7 @@
 #include "scheduler/explain/explain.hpp"
 #include "scheduler/model/queue_use.hpp"
 #include "scheduler/plan.hpp"
-#include "tests/unit/scheduler_world.hpp"
+#include "tests/unit/scheduler/limits/stories.hpp"
 
 using namespace rtrain;
 using namespace rtrain::stories;
@@ -12,13 +12,6 @@ using namespace rtrain::stories;
 namespace {
 
 constexpr std::int64_t hour = 3'600'000, day = 24 * hour;
-
-void configure(World& world, const std::map<std::string, QueueRules>& rules) {
-    Queues queues;
-    queues.rules = rules;
-    queues.rules.try_emplace(default_queue);
-    world.tell(QueuesConfigured{.queues = queues, .by = "ana"});
-}
 
 QueueRules user_hours(std::int64_t hours) {
     QueueRules rules;
@@ -32,21 +25,12 @@ QueueRules queue_hours(std::int64_t hours) {
     return rules;
 }
 
-RunId submit_as(World& world, const std::string& user, const std::string& queue, const Job& job) {
-    RunSubmitted event = submission(job);
-    event.spec.queue = queue;
-    event.user = user;
-    world.tell(event);
-    REQUIRE(world.last.created);
-    return *world.last.created;
-}
-
 void begin_run(World& world, RunId id) {
     world.prepare(id);
     world.start(id);
 }
 
-void finish_run(World& world, RunId id) {
+void end_workers(World& world, RunId id) {
     const auto workers = static_cast<std::uint32_t>(world.attempt(id).workers.size());
     for (std::uint32_t rank = 0; rank < workers; ++rank) world.exits(id, rank, exit_code(0));
     world.empties(id);
@@ -58,12 +42,7 @@ void use_gpus(World& world, const std::string& user, const std::string& queue, s
         submit_as(world, user, queue, {.name = "used-" + std::to_string(world.now.ms), .gpus = units(gpus)});
     begin_run(world, id);
     world.pass(ms);
-    finish_run(world, id);
-}
-
-bool runs_now(World& world, RunId id) {
-    const RunState state = world.run(id).state;
-    return state == RunState::starting || state == RunState::running;
+    end_workers(world, id);
 }
 
 std::string rule_texts(World& world, RunId id) {
@@ -232,7 +211,7 @@ TEST_CASE("the runs of an array share the budget of their user") {
     begin_run(world, ids[0]);
     begin_run(world, ids[1]);
     world.pass(hour / 2);
-    finish_run(world, ids[0]);
+    end_workers(world, ids[0]);
     CHECK(world.run(ids[2]).state == RunState::queued);
     CHECK(world.run(ids[2]).reason.is<reasons::BudgetUsed>());
 }

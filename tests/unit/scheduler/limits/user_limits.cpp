@@ -1,19 +1,12 @@
 // Limits of a queue for one user: live runs and GPUs at once.
 #include "scheduler/explain/explain.hpp"
 #include "scheduler/queue/shares.hpp"
-#include "tests/unit/scheduler_world.hpp"
+#include "tests/unit/scheduler/limits/stories.hpp"
 
 using namespace rtrain;
 using namespace rtrain::stories;
 
 namespace {
-
-void configure(World& world, const std::map<std::string, QueueRules>& rules) {
-    Queues queues;
-    queues.rules = rules;
-    queues.rules.try_emplace(default_queue);
-    world.tell(QueuesConfigured{.queues = queues, .by = "ana"});
-}
 
 QueueRules users_may(std::optional<std::int64_t> runs, std::optional<Amount> gpus = {}) {
     QueueRules rules;
@@ -21,24 +14,6 @@ QueueRules users_may(std::optional<std::int64_t> runs, std::optional<Amount> gpu
     rules.user_gpus = gpus;
     return rules;
 }
-
-RunId submit_as(World& world, const std::string& user, const std::string& queue, const Job& job) {
-    RunSubmitted event = submission(job);
-    event.spec.queue = queue;
-    event.user = user;
-    world.tell(event);
-    REQUIRE(world.last.created);
-    return *world.last.created;
-}
-
-void finish_run(World& world, RunId id) {
-    world.prepare(id);
-    world.start(id);
-    world.exits(id, 0, exit_code(0));
-    world.empties(id);
-}
-
-bool runs_now(World& world, RunId id) { return world.run(id).state == RunState::starting; }
 
 }  // namespace
 
