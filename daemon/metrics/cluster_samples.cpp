@@ -1,5 +1,8 @@
 // Counts over the whole cluster, and what is known of nodes and their GPUs.
 #include <array>
+#include <cmath>
+#include <memory>
+#include <utility>
 
 #include "daemon/metrics/families.hpp"
 
@@ -11,31 +14,52 @@ constexpr std::array run_states = {RunState::queued,     RunState::starting, Run
                                    RunState::recovering, RunState::resizing, RunState::stopping,
                                    RunState::succeeded,  RunState::failed,   RunState::stopped};
 
-void add_gpu(Families& families, const SampleLabels& labels, const LiveGpu& gpu) {
-    auto add_known = [&](std::string_view name, const std::optional<double>& value) {
-        if (value && *value == *value) families.add(name, labels, *value);
-    };
-    add_known("gpu_utilization_ratio", gpu.utilization_ratio);
-    add_known("gpu_power_watts", gpu.power_watts);
-    add_known("gpu_temperature_celsius", gpu.temperature_celsius);
-    add_known("gpu_foreign_processes", gpu.foreign_processes);
-    add_known("gpu_foreign_memory_bytes", gpu.foreign_memory_bytes);
-    if (gpu.memory_total_bytes > 0) {
-        families.add("gpu_memory_used_bytes", labels, static_cast<double>(gpu.memory_used_bytes));
-        families.add("gpu_memory_total_bytes", labels, static_cast<double>(gpu.memory_total_bytes));
-    }
-    const auto add_errors = [&](const char* kind, const std::optional<double>& errors) {
-        SampleLabels with_kind = labels;
-        with_kind.push_back({"kind", kind});
-        if (errors) families.add("gpu_ecc_errors_total", with_kind, *errors);
-    };
-    add_errors("corrected", gpu.ecc_corrected);
-    add_errors("uncorrected", gpu.ecc_uncorrected);
-    for (const auto& [xid, count] : gpu.xids) {
-        SampleLabels with_xid = labels;
-        with_xid.push_back({"xid", std::to_string(xid)});
-        families.add("gpu_xid_events_total", std::move(with_xid), static_cast<double>(count));
-    }
+using OptionalValue = std::optional<double>;
+struct GpuMetric {
+    const char* name;
+    OptionalValue (*value)(const LiveGpu&);
+};
+constexpr GpuMetric gpu_metrics[] = {
+    {"gpu_utilization_ratio", [](const LiveGpu& gpu) { return gpu.utilization_ratio; }},
+    {"gpu_memory_used_bytes",
+     [](const LiveGpu& gpu) {
+         return gpu.memory_total_bytes > 0 ? OptionalValue(static_cast<double>(gpu.memory_used_bytes)) : std::nullopt;
+     }},
+    {"gpu_memory_total_bytes",
+     [](const LiveGpu& gpu) {
+         return gpu.memory_total_bytes > 0 ? OptionalValue(static_cast<double>(gpu.memory_total_bytes)) : std::nullopt;
+     }},
+    {"gpu_power_watts", [](const LiveGpu& gpu) { return gpu.power_watts; }},
+    {"gpu_temperature_celsius", [](const LiveGpu& gpu) { return gpu.temperature_celsius; }},
+    {"gpu_foreign_processes", [](const LiveGpu& gpu) { return gpu.foreign_processes; }},
+    {"gpu_foreign_memory_bytes", [](const LiveGpu& gpu) { return gpu.foreign_memory_bytes; }},
+};
+
+struct ShownLiveGpu {
+    const LiveGpu* gpu;
+    SampleLabels labels;
+};
+
+SampleLabels with(SampleLabels labels, const char* name, std::string value) {
+    labels.push_back({name, std::move(value)});
+    return labels;
+}
+
+void add_errors(Families& families, const ShownLiveGpu& of) {
+    if (of.gpu->ecc_corrected)
+        families.add("gpu_ecc_errors_total", with(of.labels, "kind", "corrected"), *of.gpu->ecc_corrected);
+    if (of.gpu->ecc_uncorrected)
+        families.add("gpu_ecc_errors_total", with(of.labels, "kind", "uncorrected"), *of.gpu->ecc_uncorrected);
+}
+
+void add_xids(Families& families, const ShownLiveGpu& of) {
+    for (const auto& [xid, count] : of.gpu->xids)
+        families.add("gpu_xid_events_total", with(of.labels, "xid", std::to_string(xid)), static_cast<double>(count));
+}
+
+bool is_up(const Records& records, const NodeId& id) {
+    const auto node = records.nodes.find(id);
+    return node != records.nodes.end() && node->second.state != NodeState::lost;
 }
 
 std::string uuid_of(const Live& live, const NodeId& node, std::uint32_t device) {
@@ -44,18 +68,6 @@ std::string uuid_of(const Live& live, const NodeId& node, std::uint32_t device) 
     for (const LiveGpu& gpu : entry->second.gpus)
         if (gpu.index == device) return gpu.uuid;
     return "";
-}
-
-void add_allocations(Families& families, const Records& records, const Live& live) {
-    for (const auto& [id, run] : records.runs)
-        for (const ShownGpu& gpu : run.gpus)
-            families.add("gpu_allocation_info",
-                         {{"node", gpu.node.value},
-                          {"gpu", std::to_string(gpu.device)},
-                          {"gpu_uuid", uuid_of(live, gpu.node, gpu.device)},
-                          {"run_id", run_id_text(records.cluster_id, id)},
-                          {"rank", std::to_string(gpu.rank.value)}},
-                         1);
 }
 
 }  // namespace
@@ -119,10 +131,41 @@ void add_node_samples(Families& families, const Records& records, const Live& li
         add_traffic(families, "node", labels, seen.traffic);
         for (const LiveDisk& disk : seen.disks) add_disk(families, "node", labels, disk);
         if (seen.gpus_seen) families.add("node_gpus_seen", labels, *seen.gpus_seen);
-        for (const LiveGpu& gpu : seen.gpus)
-            add_gpu(families, {{"node", id.value}, {"gpu", std::to_string(gpu.index)}}, gpu);
     }
-    add_allocations(families, records, live);
+}
+
+void add_allocations(Families& families, const Records& records, const Live& live) {
+    for (const auto& [id, run] : records.runs)
+        for (const ShownGpu& gpu : run.gpus)
+            families.add("gpu_allocation_info",
+                         {{"node", gpu.node.value},
+                          {"gpu", std::to_string(gpu.device)},
+                          {"gpu_uuid", uuid_of(live, gpu.node, gpu.device)},
+                          {"run_id", run_id_text(records.cluster_id, id)},
+                          {"rank", std::to_string(gpu.rank.value)}},
+                         1);
+}
+
+std::vector<Part> gpu_parts(const Records& records, const Live& live) {
+    auto shown = std::make_shared<std::vector<ShownLiveGpu>>();
+    for (const auto& [id, node] : live.nodes)
+        if (is_up(records, id))
+            for (const LiveGpu& gpu : node.gpus)
+                shown->push_back({&gpu, {{"node", id.value}, {"gpu", std::to_string(gpu.index)}}});
+    std::vector<Part> parts;
+    for (const GpuMetric& metric : gpu_metrics)
+        parts.emplace_back([shown, metric](Families& families) {
+            prometheus::MetricFamily& family = families.of(metric.name);
+            family.metric.reserve(shown->size());
+            for (const ShownLiveGpu& of : *shown)
+                if (const OptionalValue value = metric.value(*of.gpu); value && !std::isnan(*value))
+                    add_sample(family, of.labels, *value);
+        });
+    for (const auto add : {add_errors, add_xids})
+        parts.emplace_back([shown, add](Families& families) {
+            for (const ShownLiveGpu& of : *shown) add(families, of);
+        });
+    return parts;
 }
 
 }  // namespace rtrain::metrics

@@ -6,7 +6,9 @@
 #include <array>
 #include <mutex>
 #include <tuple>
+#include <utility>
 
+#include "daemon/metrics/exposition.hpp"
 #include "daemon/metrics/families.hpp"
 #include "daemon/metrics/histogram.hpp"
 #include "daemon/metrics/worker_totals.hpp"
@@ -170,16 +172,21 @@ void Metrics::Body::add_head_metrics(Families& families) {
 
 std::string Metrics::text(Records records, const Live& live) {
     for (auto& [id, run] : records.runs) body_->keep_rising(run, id);
-    Families families;
-    body_->add_head_metrics(families);
-    families.add("loop_stall_seconds", {{"clock", "cpu"}}, live.longest_task_cpu_seconds);
-    families.add("loop_stall_seconds", {{"clock", "wall"}}, live.longest_task_seconds);
-    body_->add_all_runs(families, records);
-    add_cluster_samples(families, records);
-    add_run_samples(families, records, live);
-    body_->totals.add_samples(families, records, live);
-    add_node_samples(families, records, live);
-    return std::move(families).text();
+    std::vector<Part> parts;
+    parts.emplace_back([&](Families& families) {
+        body_->add_head_metrics(families);
+        families.add("loop_stall_seconds", {{"clock", "cpu"}}, live.longest_task_cpu_seconds);
+        families.add("loop_stall_seconds", {{"clock", "wall"}}, live.longest_task_seconds);
+        body_->add_all_runs(families, records);
+        add_cluster_samples(families, records);
+        add_run_samples(families, records, live);
+        body_->totals.add_samples(families, records, live);
+        add_node_samples(families, records, live);
+    });
+    for (Part& part : worker_parts(records, live)) parts.push_back(std::move(part));
+    for (Part& part : gpu_parts(records, live)) parts.push_back(std::move(part));
+    parts.emplace_back([&](Families& families) { add_allocations(families, records, live); });
+    return exposition_text(parts);
 }
 
 }  // namespace rtrain::metrics

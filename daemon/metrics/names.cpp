@@ -3,6 +3,7 @@
 
 #include <array>
 #include <string>
+#include <unordered_map>
 
 #include "base/result.hpp"
 
@@ -107,11 +108,15 @@ constexpr std::array table = {
 
 std::span<const Description> descriptions() { return table; }
 
-const Description& description(std::string_view name) {
-    for (const Description& row : table)
-        if (row.name == name) return row;
-    RTRAIN_CHECK(!"a metric without a description", std::string(name));
-    return table[0];
+std::size_t row_of(std::string_view name) {
+    static const std::unordered_map<std::string_view, std::size_t> rows = [] {
+        std::unordered_map<std::string_view, std::size_t> row_by_name;
+        for (std::size_t row = 0; row < table.size(); ++row) row_by_name[table[row].name] = row;
+        return row_by_name;
+    }();
+    const auto row = rows.find(name);
+    RTRAIN_CHECK(row != rows.end(), "a metric without a description: " + std::string(name));
+    return row->second;
 }
 
 }  // namespace rtrain::metrics

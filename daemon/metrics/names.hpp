@@ -1,6 +1,7 @@
 // All metrics of the head: name without the prefix, kind, and help text. Nothing else may be exported.
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string_view>
 
@@ -13,6 +14,6 @@ struct Description {
     std::string_view help;
 };
 std::span<const Description> descriptions();
-const Description& description(std::string_view name);  // RTRAIN_CHECK: the name is in the table
+std::size_t row_of(std::string_view name);  // RTRAIN_CHECK: the name is in the table
 
 }  // namespace rtrain::metrics

@@ -1,5 +1,6 @@
 // Samples of each run: its state, its attempts, the causes of failures, its time by cause; and of its workers.
 #include <array>
+#include <memory>
 #include <utility>
 
 #include "daemon/metrics/worker_totals.hpp"
@@ -34,24 +35,30 @@ void add_live(Families& families, const std::string& id, const LiveRun& live) {
         if (shown++ < values_limit) families.add("run_metric", {{"run_id", id}, {"key", key}}, value);
 }
 
-void add_workers(Families& families, const Records& records, const Live& live) {
-    const auto shown = shown_workers(live);
-    for (const LiveWorker& worker : live.workers) {
-        if (!shown.contains({worker.attempt, worker.rank})) continue;
-        SampleLabels labels = {{"run_id", run_id_text(records.cluster_id, worker.attempt.run)},
-                               {"rank", std::to_string(worker.rank.value)}};
-        if (worker.heartbeat_age_seconds)
-            families.add("worker_heartbeat_age_seconds", labels, *worker.heartbeat_age_seconds);
-        families.add("worker_resident_memory_bytes", labels, static_cast<double>(worker.resident_bytes));
-        families.add("worker_cpu_seconds_total", labels, static_cast<double>(worker.cpu_ms) / 1e3);
-        const std::array waits = {std::pair("worker_data_wait_seconds_total", worker.data_wait_seconds),
-                                  std::pair("worker_barrier_wait_seconds_total", worker.barrier_wait_seconds),
-                                  std::pair("worker_checkpoint_wait_seconds_total", worker.checkpoint_wait_seconds)};
-        for (const auto& [name, waited] : waits)
-            if (waited) families.add(name, labels, *waited);
-        add_traffic(families, "worker", labels, worker.traffic);
-    }
-}
+using OptionalValue = std::optional<double>;
+struct WorkerMetric {
+    const char* name;
+    OptionalValue (*value)(const LiveWorker&);
+};
+constexpr WorkerMetric worker_metrics[] = {
+    {"worker_data_wait_seconds_total", [](const LiveWorker& of) { return of.data_wait_seconds; }},
+    {"worker_barrier_wait_seconds_total", [](const LiveWorker& of) { return of.barrier_wait_seconds; }},
+    {"worker_checkpoint_wait_seconds_total", [](const LiveWorker& of) { return of.checkpoint_wait_seconds; }},
+    {"worker_heartbeat_age_seconds", [](const LiveWorker& of) { return of.heartbeat_age_seconds; }},
+    {"worker_resident_memory_bytes",
+     [](const LiveWorker& of) { return OptionalValue(static_cast<double>(of.resident_bytes)); }},
+    {"worker_cpu_seconds_total",
+     [](const LiveWorker& of) { return OptionalValue(static_cast<double>(of.cpu_ms) / 1e3); }},
+    {"worker_network_receive_bytes_total", [](const LiveWorker& of) { return of.traffic.network_received; }},
+    {"worker_network_transmit_bytes_total", [](const LiveWorker& of) { return of.traffic.network_sent; }},
+    {"worker_disk_read_bytes_total", [](const LiveWorker& of) { return of.traffic.disk_read; }},
+    {"worker_disk_written_bytes_total", [](const LiveWorker& of) { return of.traffic.disk_written; }},
+};
+
+struct ShownWorker {
+    const LiveWorker* worker;
+    SampleLabels labels;
+};
 
 }  // namespace
 
@@ -71,7 +78,25 @@ void add_run_samples(Families& families, const Records& records, const Live& liv
         families.add("checkpoint_last_success_timestamp_seconds", {{"run_id", id}},
                      static_cast<double>(run.newest->committed_wall_ms) / 1e3);
     }
-    add_workers(families, records, live);
+}
+
+std::vector<Part> worker_parts(const Records& records, const Live& live) {
+    auto shown = std::make_shared<std::vector<ShownWorker>>();
+    const auto chosen = shown_workers(live);
+    for (const LiveWorker& worker : live.workers)
+        if (chosen.contains({worker.attempt, worker.rank}))
+            shown->push_back({&worker,
+                              {{"run_id", run_id_text(records.cluster_id, worker.attempt.run)},
+                               {"rank", std::to_string(worker.rank.value)}}});
+    std::vector<Part> parts;
+    for (const WorkerMetric& metric : worker_metrics)
+        parts.emplace_back([shown, metric](Families& families) {
+            prometheus::MetricFamily& family = families.of(metric.name);
+            family.metric.reserve(shown->size());
+            for (const ShownWorker& of : *shown)
+                if (const OptionalValue value = metric.value(*of.worker)) add_sample(family, of.labels, *value);
+        });
+    return parts;
 }
 
 }  // namespace rtrain::metrics

@@ -68,6 +68,7 @@ def test_it_has_what_is_linked_loaded_and_required(bom):
         "libsqlite3-dev",
         "libboost-program-options1.81-dev",
         "libyaml-cpp-dev",
+        "prometheus-cpp-dev",
         "libpugixml-dev",
         "libzstd-dev",
         "libarchive-dev",

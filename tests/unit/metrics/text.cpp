@@ -2,10 +2,14 @@
 #include <sys/wait.h>
 
 #include <cstdio>
+#include <fstream>
 #include <limits>
+#include <set>
+#include <sstream>
 
 #include "daemon/metrics/metrics.hpp"
 #include "tests/unit/catch.hpp"
+#include "tests/unit/source_directory.hpp"
 
 using namespace rtrain;
 using namespace rtrain::metrics;
@@ -145,6 +149,22 @@ bool has_line(const std::string& text, const std::string& line) {
 }
 
 }  // namespace
+
+TEST_CASE("a scrape has the lines of the release: names, types, help, labels, bounds and numbers") {
+    Metrics metrics("1.2.3");
+    tell(metrics);
+    const auto sorted = [](const std::string& text) {
+        std::istringstream lines(text);
+        std::multiset<std::string> all;
+        for (std::string line; std::getline(lines, line);) all.insert(line);
+        return all;
+    };
+    std::ifstream file(test::source_directory() + "/tests/data/metrics-0.1.0.txt");
+    std::stringstream release;
+    release << file.rdbuf();
+    REQUIRE(release.str().size() > 10'000);
+    CHECK(sorted(text_of(metrics, cluster(), 12 * minute_ms)) == sorted(release.str()));
+}
 
 TEST_CASE("promtool finds nothing to say about the text") {
     Metrics metrics("1.2.3");
