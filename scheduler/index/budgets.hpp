@@ -4,7 +4,7 @@
 #include <optional>
 #include <set>
 
-#include "scheduler/index/tables/waiting.hpp"
+#include "scheduler/index/tables/allocations.hpp"
 
 namespace rtrain {
 

@@ -21,14 +21,14 @@ TEST_CASE("a node's line is read") {
         R"({"python": "3.11.2", "executable": "/usr/bin/python", "torch": "2.13.0", "accelerator": "CUDA 13.0",
             "rtrain": "0.1.0", "gpus": 8, "time_ms": 1500, "unreachable": ["n2:7434: refused"]})");
     CHECK(answer.failed.empty());
-CHECK(answer.python == "3.11.2");
-CHECK(answer.executable == "/usr/bin/python");
-CHECK(answer.torch == "2.13.0");
-CHECK(answer.accelerator == "CUDA 13.0");
-CHECK(answer.rtrain == "0.1.0");
-CHECK(answer.drivers_gpus == 8);
-CHECK(answer.ahead_ms == 0);
-CHECK(answer.unreachable == std::vector<std::string>{"n2:7434: refused"});
+    CHECK(answer.python == "3.11.2");
+    CHECK(answer.executable == "/usr/bin/python");
+    CHECK(answer.torch == "2.13.0");
+    CHECK(answer.accelerator == "CUDA 13.0");
+    CHECK(answer.rtrain == "0.1.0");
+    CHECK(answer.drivers_gpus == 8);
+    CHECK(answer.ahead_ms == 0);
+    CHECK(answer.unreachable == std::vector<std::string>{"n2:7434: refused"});
 }
 
 TEST_CASE("a clock outside of the probe's time is ahead or behind") {

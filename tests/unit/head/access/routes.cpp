@@ -1,5 +1,4 @@
 // A stranger on every route; roles; join tokens; blobs and storage over HTTPS; streams.
-#include "daemon/head/openapi/openapi.hpp"
 #include "daemon/head/routes/routes.hpp"
 
 #include <atomic>
@@ -8,6 +7,7 @@
 #include <sstream>
 
 #include "base/json_text.hpp"
+#include "daemon/head/openapi/openapi.hpp"
 #include "tests/unit/head_agent.hpp"
 #include "tests/unit/source_directory.hpp"
 
