@@ -104,21 +104,22 @@ Status take_memory_flags(const Arguments& arguments, NodeOptions& options) {
 }
 
 std::vector<Flag> warm_flags() {
-    return {{.name = "warm",
-             .shown = "HOW",
-             .help = "fork Python workers from processes that have imported torch: auto (the default), on or off",
-             .choices = "auto|on|off"},
-            {.name = "no-warm", .help = "start each worker with its own imports, as --warm=off"},
-            {.name = "warm-memory",
-             .takes = Value::text,
-             .shown = "SIZE",
-             .help = "of these processes together (default: a tenth of the node's memory, at most 8GiB)"}};
+    return {
+        {.name = "warm",
+         .shown = "HOW",
+         .help = "fork Python workers from processes that have imported torch: off (the default), auto or on",
+         .choices = "auto|on|off"},
+        {.name = "no-warm", .help = "start each worker with its own imports, as --warm=off"},
+        {.name = "warm-memory",
+         .takes = Value::text,
+         .shown = "SIZE",
+         .help = "of these processes together (with auto: a tenth of the node's memory, at most 8GiB; with on: 2GiB)"}};
 }
 
 Status take_warm_flags(const Arguments& arguments, NodeOptions& options) {
     const std::map<std::string, WarmMode> modes{
         {"auto", WarmMode::automatic}, {"on", WarmMode::on}, {"off", WarmMode::off}};
-    options.warm = modes.at(arguments.text("warm", arguments.has("warm") ? "on" : "auto"));
+    options.warm = modes.at(arguments.text("warm", arguments.has("warm") ? "on" : "off"));
     if (arguments.has("no-warm")) {
         if (arguments.has("warm") && options.warm != WarmMode::off)
             return Error{.code = ErrorCode::usage,

@@ -53,9 +53,8 @@ struct QueueUserLimit {  // has no amount that changes while the run waits: many
     Amount limit;
     bool operator==(const QueueUserLimit&) const = default;
 };
-struct BudgetUsed {  // has no amount that changes while the run waits
-    static constexpr const char* kind = "budget_used";
-    std::string queue; bool of_user = false;  // of_user: the budget of the run's user in that queue
+struct BudgetUsed {  // has no amount that changes while the run waits; of_user: the budget of the run's user in that queue
+    static constexpr const char* kind = "budget_used"; std::string queue; bool of_user = false;
     Amount gpu_hours; Duration window; bool operator==(const BudgetUsed&) const = default;
 };
 struct Predecessor { std::string name; AfterWhat until{}; bool operator==(const Predecessor&) const = default; };

@@ -1,4 +1,4 @@
-"""What the rows share: paths, job specs, and readings of processes and of metrics."""
+"""Code that several rows use: paths, job specs, and readings of processes and of metrics."""
 
 import json
 import os

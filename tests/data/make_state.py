@@ -38,7 +38,19 @@ class Cluster(LocalCluster):
     def start_head(self):
         queues = self.folder / "queues.yaml"
         queues.write_text(json.dumps(QUEUES))
-        self.start("head", "head", "start", "--port", self.port, "--data", self.folder / "head", "--queues", queues, "--node-timeout", "3s")
+        self.start(
+            "head",
+            "head",
+            "start",
+            "--port",
+            self.port,
+            "--data",
+            self.folder / "head",
+            "--queues",
+            queues,
+            "--node-timeout",
+            "3s",
+        )
 
     def submit(self, name, entrypoint="sleep 600", *arguments, **fields):
         job = {"version": 1, "name": name, "entrypoint": entrypoint, **fields}

@@ -7,7 +7,18 @@ from collections import Counter
 from gpu_check.groups import GROUPS
 from gpu_check_run import NEEDS_GPU, checked
 
-ROWS = {"nvml": 3, "nccl": 4, "fsdp": 8, "devices": 6, "actors": 4, "memory": 2, "checkpoint": 3, "transfer": 3, "speed": 2, "warm": 5}
+ROWS = {
+    "nvml": 3,
+    "nccl": 4,
+    "fsdp": 8,
+    "devices": 6,
+    "actors": 4,
+    "memory": 2,
+    "checkpoint": 3,
+    "transfer": 3,
+    "speed": 2,
+    "warm": 5,
+}
 
 
 def test_no_group_is_left_out():

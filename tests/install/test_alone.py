@@ -45,7 +45,11 @@ def project(tmp_path):
     (tmp_path / ".ci").mkdir()
     shutil.copy(ROOT / "scripts" / "alone", tmp_path / "scripts")
     files = {"CMakeLists.txt": CMAKE, "CMakePresets.json": json.dumps(PRESET), ".gitignore": "build\n", "d.cpp": "int d;\n"}
-    files |= {"a.cpp": "std::vector<int> broken_long_ago;\n", "b.hpp": "#pragma once\nstruct B {};\n", "c.hpp": '#include "b.hpp"\n'}
+    files |= {
+        "a.cpp": "std::vector<int> broken_long_ago;\n",
+        "b.hpp": "#pragma once\nstruct B {};\n",
+        "c.hpp": '#include "b.hpp"\n',
+    }
     files |= {"b.cpp": "int b;\n", "c.cpp": '#include "c.hpp"\nB c;\n'}
     write(tmp_path, files, "all")
     record(tmp_path)
@@ -63,7 +67,9 @@ def git(folder, *arguments):
     # a hook that runs this test sets these
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     command = ["git", "-C", folder, *names, *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True, env={**environment, "GIT_CONFIG_GLOBAL": os.devnull})
+    return subprocess.run(
+        command, check=True, capture_output=True, text=True, env={**environment, "GIT_CONFIG_GLOBAL": os.devnull}
+    )
 
 
 def write(folder, files, commit=None):
@@ -91,7 +97,9 @@ def test_what_was_changed_since_the_record_is_compiled_and_what_includes_a_chang
 def test_a_source_fails_when_a_header_that_it_has_by_another_loses_what_it_needs(project):
     write(project, {"b.hpp": "#pragma once\n"}, "a header loses B")
     code, printed = alone(project)
-    assert code == 1 and printed.startswith("alone: c.cpp does not compile by itself:\n") and "unknown type name 'B'" in printed, printed
+    assert (
+        code == 1 and printed.startswith("alone: c.cpp does not compile by itself:\n") and "unknown type name 'B'" in printed
+    ), printed
 
 
 def test_a_source_fails_whose_header_was_deleted_also_where_it_is_named_with_angle_brackets(project):
@@ -104,7 +112,11 @@ def test_a_source_fails_whose_header_was_deleted_also_where_it_is_named_with_ang
 
 
 def test_a_header_of_c_and_cpp_is_compiled_as_both(project):
-    sources = {"a.cpp": '#include "both.h"\n', "e.c": '#include <stdbool.h>\n#include "both.h"\n', "both.h": "extern bool both;\n"}
+    sources = {
+        "a.cpp": '#include "both.h"\n',
+        "e.c": '#include <stdbool.h>\n#include "both.h"\n',
+        "both.h": "extern bool both;\n",
+    }
     write(project, sources | {"CMakeLists.txt": CMAKE.replace("four CXX", "four C CXX") + "add_library(more e.c)\n"})
     code, printed = alone(project)
     assert code == 1 and re.findall(r"^alone: (\S+) does not compile", printed, re.MULTILINE) == ["both.h"], printed
@@ -113,7 +125,9 @@ def test_a_header_of_c_and_cpp_is_compiled_as_both(project):
 def test_a_changed_file_of_no_target_is_named(project):
     write(project, {"e.cpp": "int e;\n", "e.txt": "of no language"})
     done = subprocess.run([project / "scripts" / "alone"], capture_output=True, text=True)
-    assert done.returncode == 0 and done.stderr == "alone: changed, but in no target of this build, and so not compiled: e.cpp\n", done
+    assert (
+        done.returncode == 0 and done.stderr == "alone: changed, but in no target of this build, and so not compiled: e.cpp\n"
+    ), done
 
 
 def test_a_header_fails_that_only_its_user_gives_what_it_needs(project):
@@ -164,7 +178,9 @@ def test_a_record_is_written_where_all_that_was_changed_compiles_and_shortens_th
 
 
 def test_nothing_is_recorded_where_the_tree_changes_while_the_compiler_runs(project):
-    compiler = '#!/bin/sh\ncase "$*" in *-fsyntax-only*) echo "int d = 3;" >"$(dirname "$0")/d.cpp";; esac\nexec clang++-16 "$@"\n'
+    compiler = (
+        '#!/bin/sh\ncase "$*" in *-fsyntax-only*) echo "int d = 3;" >"$(dirname "$0")/d.cpp";; esac\nexec clang++-16 "$@"\n'
+    )
     write(project, {"compiler": compiler, "CMakePresets.json": json.dumps(PRESET).replace("clang++-16", "${sourceDir}/compiler")})
     (project / "compiler").chmod(0o755)
     write(project, {"a.cpp": "int a;\n"}, "a compiler that changes d.cpp")

@@ -104,7 +104,9 @@ def test_it_has_the_licences_of_all_that_is_linked_in(content):
     assert texts["LICENSE"] == (ROOT / "LICENSE").read_text()
     bom = json.loads(of_info(content, "sboms/rtrain.cdx.json"))
     parts = [one["name"] for one in bom["components"] if re.search("statically|headers", one["properties"][0]["value"])]
-    assert {"libssl-dev", "libsqlite3-dev", "libboost1.81-dev", "libboost-program-options1.81-dev", "prometheus-cpp-dev"} <= set(parts)
+    assert {"libssl-dev", "libsqlite3-dev", "libboost1.81-dev", "libboost-program-options1.81-dev", "prometheus-cpp-dev"} <= set(
+        parts
+    )
     for part in parts:
         other = re.fullmatch(r"The licences of \S+ are in (\S+)\.txt\.\n", texts[f"{part}.txt"])
         assert len(texts[f"{other[1] if other else part}.txt"]) > 300, part

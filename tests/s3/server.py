@@ -85,7 +85,10 @@ class Checked:
         asked, text = environ["PATH_INFO"].removeprefix("/latest/"), None
         if asked == "api/token" and environ["REQUEST_METHOD"] == "PUT" and "HTTP_X_AWS_EC2_METADATA_TOKEN_TTL_SECONDS" in environ:
             text = "instance-token"
-        elif environ.get("HTTP_X_AWS_EC2_METADATA_TOKEN") == "instance-token" or environ.get("HTTP_AUTHORIZATION") == "container-token":
+        elif (
+            environ.get("HTTP_X_AWS_EC2_METADATA_TOKEN") == "instance-token"
+            or environ.get("HTTP_AUTHORIZATION") == "container-token"
+        ):
             self.lent += 1
             ends = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=self.options.lend_for)
             lent = {"Code": "Success", "AccessKeyId": KEY, "SecretAccessKey": SECRET, "Token": f"session-{self.lent}",

@@ -138,7 +138,9 @@ def refusal(words: list[str], whole: bool) -> str:
 def missing_arguments(words: list[str]) -> str:
     """Returns what a whole command lacks of its verb's arguments; empty: nothing."""
     verb = verb_of(words)
-    needed = [word for word in usages()[verb].split()[1 + len(verb.split()) :] if not word.startswith("[") and not word.endswith("]")]
+    needed = [
+        word for word in usages()[verb].split()[1 + len(verb.split()) :] if not word.startswith("[") and not word.endswith("]")
+    ]
     known, given, rest = flags_of(verb), 0, iter(words[len(verb.split()) :])
     for word in rest:
         if word.startswith("-") and word != "-":

@@ -167,7 +167,9 @@ def test_the_reference_is_written_in_a_clone_whose_path_has_a_space_and_an_umlau
     clone = tmp_path / "odd plätze"
     shutil.copytree(ROOT / "scripts" / "site", clone / "scripts" / "site")
     header = clone / "a header.hpp"
-    header.write_text("// A header.\nnamespace odd {\n// A choice.\nenum class Choice { left,  // the one\n};\n}  // namespace odd\n")
+    header.write_text(
+        "// A header.\nnamespace odd {\n// A choice.\nenum class Choice { left,  // the one\n};\n}  // namespace odd\n"
+    )
     command = [sys.executable, str(clone / "scripts" / "site" / "headers.py"), str(clone / "the site"), str(header)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and done.stdout.strip() == "", done.stdout + done.stderr

@@ -213,7 +213,13 @@ def test_every_answer_of_a_live_head_is_as_described(cluster, tmp_path):
     api.check("POST", "/v1/runs/waiting/stop")
     api.check("DELETE", "/v1/runs/first?dry_run=true")
     api.check("DELETE", "/v1/runs/first?files=true")
-    for target in ["/v1/runs/nobody", "/v1/nodes/nobody", "/v1/runs?limit=0", "/v1/runs/good/metrics?rank=x", "/v1/timeline?from_ms=2&until_ms=1"]:
+    for target in [
+        "/v1/runs/nobody",
+        "/v1/nodes/nobody",
+        "/v1/runs?limit=0",
+        "/v1/runs/good/metrics?rank=x",
+        "/v1/timeline?from_ms=2&until_ms=1",
+    ]:
         code, content, text = api.call("GET", target)
         assert code >= 400 and content == "application/json"
         api.validate(json.loads(text), {"$ref": "#/components/schemas/Error"})

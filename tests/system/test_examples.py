@@ -102,7 +102,9 @@ def test_the_readme_says_how_many_weights_the_model_has():
     small = json.loads((EXAMPLES / "llm" / "small.json").read_text())
     script = "import json, sys; sys.path.insert(0, sys.argv[1]); from gpt import GPT, Config; import torch; torch.set_default_device('meta'); "
     script += "print(sum(one.numel() for one in GPT(Config(**json.loads(sys.argv[2]))).parameters()))"
-    counted = subprocess.run([sys.executable, "-c", script, EXAMPLES / "llm", json.dumps(small)], capture_output=True, text=True, check=True)
+    counted = subprocess.run(
+        [sys.executable, "-c", script, EXAMPLES / "llm", json.dumps(small)], capture_output=True, text=True, check=True
+    )
     assert f"{round(int(counted.stdout) / 1e6)} million weights" in (EXAMPLES / "llm" / "README.md").read_text(), counted.stdout
 
 

@@ -32,13 +32,21 @@ mount --bind "$1/dev" /dev
 shift
 exec "$@"
 """
-NODES = {"nvidiactl": (195, 255), "nvidia-modeset": (195, 254), "nvidia3": (195, 3), "nvidia-uvm": (511, 0), "nvidia-uvm-tools": (511, 1)}
+NODES = {
+    "nvidiactl": (195, 255),
+    "nvidia-modeset": (195, 254),
+    "nvidia3": (195, 3),
+    "nvidia-uvm": (511, 0),
+    "nvidia-uvm-tools": (511, 1),
+}
 
 
 def possible(folder):
     """Returns true if this process may mount and make device files."""
     made = subprocess.run(["mknod", folder / "probe", "c", "195", "255"], capture_output=True, check=False)
-    return made.returncode == 0 and subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode == 0
+    return (
+        made.returncode == 0 and subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode == 0
+    )
 
 
 class WithDriver(MappedUsers):

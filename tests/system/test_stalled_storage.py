@@ -90,9 +90,7 @@ def hangs(place):
 @contextlib.contextmanager
 def hanging_mount(place):
     """Makes every access to `place` hang until the block ends."""
-    process = subprocess.Popen(
-        [sys.executable, fuse.__file__, str(place)], stdout=subprocess.DEVNULL, start_new_session=True
-    )
+    process = subprocess.Popen([sys.executable, fuse.__file__, str(place)], stdout=subprocess.DEVNULL, start_new_session=True)
     wait_for("the mount", lambda: os.path.ismount(place))
     process.send_signal(signal.SIGSTOP)
     wait_for("what the kernel remembers of it to age", lambda: hangs(place))

@@ -390,4 +390,7 @@ def test_a_folder_that_nobody_named_stays_where_it_is_when_it_is_home_too_large_
     refused = subprocess.run(
         [RTRAIN, "submit", home], env={**cluster.env, "HOME": str(tmp_path / "home")}, capture_output=True, text=True
     )
-    assert refused.returncode == 4 and "which is your home directory or holds it" in refused.stderr, (refused.returncode, refused.stderr)
+    assert refused.returncode == 4 and "which is your home directory or holds it" in refused.stderr, (
+        refused.returncode,
+        refused.stderr,
+    )

@@ -23,16 +23,25 @@ def test_a_run_that_is_stopped_while_its_disk_is_full_says_what_it_lost(cluster,
         wait_for("the first checkpoint", lambda: cluster.json("describe", "loses")["checkpoints"] == 1)
         with room_for(disk, 0):
             wait_for("the last report", lambda: cluster.json("describe", "loses")["last_report"]["index"] == 4)
-            wait_for("the end of its rank", lambda: cluster.json("describe", "loses")["attempt_list"][-1]["workers"][0]["exit_code"] == 0)
+            wait_for(
+                "the end of its rank",
+                lambda: cluster.json("describe", "loses")["attempt_list"][-1]["workers"][0]["exit_code"] == 0,
+            )
             waited = cluster.run("stop", "loses", "--now", "--wait", "--yes")
         run = cluster.json("describe", "loses")
         assert run["state"] == "SUCCEEDED" and run["checkpoints"] == 1 and run["checkpoints_lost"] == 3, run
         assert "3 checkpoints never reached the storage" in run["reason"], run["reason"]
         assert waited.returncode == 0, waited
         warning = [line for line in waited.stderr.splitlines() if line.startswith("warning: ")]
-        assert warning and "3 checkpoints never reached the storage" in warning[0] and "no space left" in warning[0], waited.stderr
+        assert warning and "3 checkpoints never reached the storage" in warning[0] and "no space left" in warning[0], (
+            waited.stderr
+        )
         shown = cluster.rtrain("describe", "loses")
         assert "never reached the storage" in shown and "warning" in shown, shown
         text = cluster.fetched("/metrics", cluster.json("token", "create", "--user", "eve", "--role", "viewer")["token"])
-        lost = [line for line in text.splitlines() if line.startswith("rtrain_checkpoint_failures_total") and "checkpoint_given_up" in line]
+        lost = [
+            line
+            for line in text.splitlines()
+            if line.startswith("rtrain_checkpoint_failures_total") and "checkpoint_given_up" in line
+        ]
         assert lost, "no metric for the alert"

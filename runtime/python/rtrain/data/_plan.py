@@ -1,8 +1,7 @@
 """The plan of a dataset: a tree of nodes with sources at its leaves. It is small and picklable.
 
 For an `Order` (a seed and an epoch), a node returns pieces of rows in the epoch's order, at most a few MiB each. The n-th row
-of an epoch is the same on every rank, and a rank reads only the pieces of its own positions. A node is started once for each
-iteration. The `Run` holds open files and the current window of a shuffle. The node holds the row counts of its pieces.
+of an epoch is the same on every rank. A node is started once for each iteration. Its `Run` holds what is open.
 
     Dataset.iter_batches -> Epoch.blocks -> run.pieces / run.read -> (ops) -> (orders) -> source.open
 """

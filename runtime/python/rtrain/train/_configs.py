@@ -179,8 +179,7 @@ class CheckpointConfig:
 
     num_to_keep: how many of the best are kept, beside the latest; None: all.
     checkpoint_score_attribute: the metric that decides which are best (`a/b` is a nested one). Without it the newest ones are.
-    A missing or NaN score is the worst.
-    checkpoint_score_order: "max" or "min".
+    checkpoint_score_order: "max" or "min". A missing or NaN score is the worst.
     checkpoint_frequency, checkpoint_at_end: of trainers of trees without a loop, in rounds. A training loop decides by itself.
     keep_latest: "always" keeps the latest, from which a later run of the same name resumes. "until_success" removes the latest
     after the run has succeeded, unless it is among the best.

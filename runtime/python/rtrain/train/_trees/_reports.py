@@ -16,7 +16,7 @@ Metric = str | Sequence[str] | Mapping[str, str] | None
 
 
 class Reports:
-    """What a callback of a library does in each round. `filename` is the model's in a checkpoint.
+    """Reports rounds for the callback of a library. `filename` is the model's in a checkpoint.
 
     metrics: which ones are reported, by the names `<dataset>-<metric>`: a name, a list, or a dict from reported names to those; None: all.
     frequency: a checkpoint every so many rounds; 0: none before the end. checkpoint_at_end: one with the last model, too.
@@ -36,7 +36,7 @@ class Reports:
         self._names = [metrics] if isinstance(metrics, str) else metrics
         self.filename, self.frequency, self.at_end = filename, frequency, checkpoint_at_end
         self._change = results_postprocessing_fn
-        self.history: list[Metrics] = []  # of each round, also of earlier attempts
+        self.history: list[Metrics] = []  # each round has an entry, also rounds of earlier attempts
 
     def begin(self) -> None:
         """Takes the history of the checkpoint that this attempt resumes from."""

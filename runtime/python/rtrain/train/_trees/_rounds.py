@@ -26,7 +26,7 @@ class Rounds:
     frequency: int = FREQUENCY
     at_end: bool = True
     of_columns: dict[str, dict[str, Any]] = field(default_factory=dict)
-    arguments: dict[str, Any] = field(default_factory=dict)  # of the library's `train`
+    arguments: dict[str, Any] = field(default_factory=dict)  # for the library's `train`
 
     def table(self, name: str) -> Any:
         """Returns this rank's rows of a dataset as an Arrow table."""

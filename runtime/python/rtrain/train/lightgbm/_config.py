@@ -12,7 +12,7 @@ from rtrain import train
 from rtrain._lazy import public_in
 from rtrain.train.backend import Backend, BackendConfig, WorkerGroup
 
-_network: dict[str, Any] = {}  # of this process
+_network: dict[str, Any] = {}  # this process's parameters
 
 
 @dataclass

@@ -14,7 +14,7 @@ from rtrain._lazy import public_in
 from rtrain.train.backend import Backend, BackendConfig, WorkerGroup
 
 _END_S = 60  # until the tracker has seen every rank leave
-_communicator: dict[str, Any] = {}  # of this process; empty: it trains alone
+_communicator: dict[str, Any] = {}  # this process's arguments; empty: it trains alone
 
 
 @dataclass

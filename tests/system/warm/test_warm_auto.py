@@ -1,4 +1,4 @@
-"""Tests warm starts without a flag: forked from the second run on, and off by --no-warm. A refusal is reported once."""
+"""Tests --warm=auto: forked from the second run on, off without it and by --no-warm. A refusal is reported once."""
 
 import pytest
 from jobs_on_disk import write_job
@@ -6,20 +6,20 @@ from local_cluster import LocalCluster
 from test_warm_runs import ENDS, job, made_template, notices
 
 
-class DefaultCluster(LocalCluster):
-    """Its agents get no flag about warm starts but the memory, since a machine of less than 5 GiB makes no template."""
+class AutomaticCluster(LocalCluster):
+    """Its agents get the memory, too, since a machine of less than 5 GiB makes no template."""
 
-    warm_flags = ("--warm-memory", "1GiB")
+    warm_flags = ("--warm=auto", "--warm-memory", "1GiB")
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    made = DefaultCluster(tmp_path_factory.mktemp("default") / "cluster", nodes=1, resources="CPU=4,memory=1Gi")
+    made = AutomaticCluster(tmp_path_factory.mktemp("auto") / "cluster", nodes=1, resources="CPU=4,memory=1Gi")
     yield made
     made.stop()
 
 
-def test_without_a_flag_the_second_run_is_forked(cluster, tmp_path):
+def test_the_second_run_is_forked(cluster, tmp_path):
     made_template(cluster, tmp_path, "first", env={"COLOUR": "default"})
     cluster.rtrain("submit", job(tmp_path, "second", ENDS, env={"COLOUR": "default"}))
     cluster.wait_state("second", "SUCCEEDED")
@@ -37,10 +37,10 @@ def test_a_run_that_cannot_be_forked_says_so_once(cluster, tmp_path):
     assert "a plain start: its program is not python" in cluster.rtrain("describe", "refused")
 
 
-@pytest.mark.parametrize("flag", ["--no-warm", "--warm=off"])
-def test_off_starts_each_worker_plainly_without_a_notice(tmp_path, flag):
+@pytest.mark.parametrize("flags", [("--no-warm",), ("--warm=off",), ()])
+def test_off_starts_each_worker_plainly_without_a_notice(tmp_path, flags):
     class PlainCluster(LocalCluster):
-        warm_flags = (flag,)
+        warm_flags = flags
 
     made = PlainCluster(tmp_path / "c", nodes=1, resources="CPU=1")
     try:
