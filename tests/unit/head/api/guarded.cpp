@@ -27,7 +27,7 @@ struct GuardedRequest {
     metrics::Metrics metrics{"test"};
     Clock clock{Time{0}};
     EventLoop events{loop, *journal, clock, metrics};
-    RunNames names;
+    head::RunNames names;
     UserBytes bytes{{}};
     Reports reports{bytes};
     Waits waits;

@@ -4,7 +4,6 @@
 #include "tests/unit/catch.hpp"
 
 using namespace rtrain;
-using head::RunNames;
 
 namespace {
 
@@ -19,7 +18,7 @@ Run run(std::uint64_t id, const std::string& name, const std::string& key) {
 }  // namespace
 
 TEST_CASE("runs of one name or one submission are found together, each once") {
-    RunNames names;
+    head::RunNames names;
     names.saw(run(1, "a", "first"));
     names.saw(run(2, "a", "second"));
     names.saw(run(3, "b", "second"));
@@ -30,7 +29,7 @@ TEST_CASE("runs of one name or one submission are found together, each once") {
 }
 
 TEST_CASE("runs are counted by their states as these change") {
-    RunNames names;
+    head::RunNames names;
     names.saw(run(1, "a", "k"));
     Run second = run(2, "b", "l");
     names.saw(second);
@@ -42,7 +41,7 @@ TEST_CASE("runs are counted by their states as these change") {
 }
 
 TEST_CASE("a removed run is forgotten, and its name is free again") {
-    RunNames names;
+    head::RunNames names;
     names.saw(run(1, "a", "k"));
     names.forget({1});
     names.forget({1});
@@ -53,7 +52,7 @@ TEST_CASE("a removed run is forgotten, and its name is free again") {
 }
 
 TEST_CASE("the runs of a user that have not ended are counted as their states change") {
-    RunNames names;
+    head::RunNames names;
     Run first = run(1, "a", "k"), second = run(2, "b", "l");
     first.user = second.user = "ana";
     names.saw(first);
