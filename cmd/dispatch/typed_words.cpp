@@ -24,7 +24,11 @@ void add_flag(po::options_description& known, const Flag& flag) {
     if (known.find_nothrow(flag.name, false) != nullptr) return;  // the verb has a flag of this name
     const bool has_letter = !letter.empty() && known.find_nothrow("-" + letter, false) == nullptr;
     const std::string names = flag.name + (has_letter ? "," + letter : "");
-    known.add(boost::make_shared<po::option_description>(names.c_str(), new po::untyped_value(is_switch), flag.help));
+    const bool has_choices = is_switch && *flag.choices != 0;  // as --warm, or --warm=auto in one word
+    const po::value_semantic* value =
+        has_choices ? static_cast<po::value_semantic*>(po::value<std::string>()->implicit_value(""))
+                    : new po::untyped_value(is_switch);
+    known.add(boost::make_shared<po::option_description>(names.c_str(), value, flag.help));
 }
 
 po::options_description described(const Command* command) {
@@ -59,16 +63,13 @@ Options unread(std::vector<std::string>& words) {
     return all;
 }
 
-// Reads "--name=" and "--switch=CHOICE", which the library refuses, and a name that is empty or begins with a dash,
-// which it mistakes for an argument or a letter.
-Options odd_flag(std::vector<std::string>& words, const Command* command) {
+// Reads "--name=", which the library refuses, and a name that is empty or begins with a dash, which it mistakes for an
+// argument or a letter.
+Options odd_flag(std::vector<std::string>& words) {
     const std::string word = words.front();
-    if (!word.starts_with("--")) return {};
     const auto equals = word.find('=');
     const bool odd_name = word.size() > 2 && (word[2] == '=' || word[2] == '-');
-    const Flag* flag = odd_name || equals == word.npos ? nullptr : find_flag(command, word.substr(2, equals - 2));
-    const bool has_choice = flag != nullptr && flag->takes == Value::none && *flag->choices != 0;
-    if (!odd_name && !has_choice && equals + 1 != word.size()) return {};
+    if (!word.starts_with("--") || !(odd_name || equals + 1 == word.size())) return {};
     po::option option;
     option.string_key = odd_name ? word.substr(0, equals) : word.substr(2, equals - 2);
     if (equals != word.npos) option.value = {word.substr(equals + 1)};
@@ -82,11 +83,12 @@ Options read_first(std::vector<std::string>& words, const Command* command, Behi
     const std::string word = words.front();
     const bool is_program = behind == Behind::nothing || (behind == Behind::nothing_of_py && word.ends_with(".py"));
     if (is_argument(word) && is_program) return unread(words);
-    if (behind == Behind::foreign_flags && word != "--" && !is_own_flag(command, word)) {
+    const bool is_foreign = behind == Behind::foreign_flags && word != "--" && !is_own_flag(command, word);
+    if (is_argument(word) || is_foreign) {  // read by the library, an argument would be the value of a --warm before it
         words.erase(words.begin());
         return {argument(word)};
     }
-    return odd_flag(words, command);
+    return odd_flag(words);
 }
 
 TypedWord typed_word(const po::option& option, const Command* command) {

@@ -33,7 +33,7 @@ test("an action that is unknown is shown as it was recorded", () => {
 });
 
 test("a change of a queue sends what differs, and names it", () => {
-  const before = { name: "lab", parent: null, share: 1, borrow: true, preempt: true, waiting: 0, running: 0, in_use: {}, quota: { GPU: "8", CPU: "64" }, user_runs: null, user_gpus: null, gpu_hours: null, user_gpu_hours: null, budget_window: "30d", budgets: [], recent_use: {} };
+  const before = { name: "lab", parent: null, share: 1, borrow: true, preempt: true, waiting: 0, running: 0, in_use: {}, quota: { GPU: "8", CPU: "64" }, user_runs: null, user_gpus: null, gpu_hours: null, user_gpu_hours: null, user_gpu_hours_of: {}, budget_window: "30d", budget_preempts: false, budgets: [], recent_use: {} };
   assert.equal(quotaText(before.quota), "GPU=8 CPU=64");
   const { body, words } = changesOf(before, { share: 2, quota: quotaIn("GPU=4, memory=1Ti")!, borrow: true, preempt: false });
   assert.deepEqual(body, { share: 2, quota: { GPU: "4", CPU: null, memory: "1Ti" }, preempt: false });

@@ -5,7 +5,7 @@ import type { QueueRecord } from "../../api/types.ts";
 import { changesOf, quotaIn, quotaText } from "../../data/queue_rules.ts";
 import { Dialog } from "../../parts/dialog.tsx";
 
-const fresh: QueueRecord = { name: "", parent: null, share: 1, borrow: true, preempt: true, waiting: 0, running: 0, in_use: {}, quota: {}, user_runs: null, user_gpus: null, gpu_hours: null, user_gpu_hours: null, budget_window: "30d", budgets: [], recent_use: {} };
+const fresh: QueueRecord = { name: "", parent: null, share: 1, borrow: true, preempt: true, waiting: 0, running: 0, in_use: {}, quota: {}, user_runs: null, user_gpus: null, gpu_hours: null, user_gpu_hours: null, user_gpu_hours_of: {}, budget_window: "30d", budget_preempts: false, budgets: [], recent_use: {} };
 
 const pathOf = (name: string) => `/v1/queues/${encodeURIComponent(name)}`;
 
