@@ -48,6 +48,11 @@ void add_budgets(Queues& queues, Dice dice) {
         if (dice.one_in(4)) rules.user_gpu_hours_of["ana"] = gpu_seconds(1);
         rules.budget_window = {dice.between(20'000, 120'000)};
         rules.budget_preempts = dice.one_in(3);
+        if (!rules.budget_preempts) continue;
+        constexpr std::int64_t more = 30;  // a run reaches a checkpoint before its budget is used up
+        if (rules.gpu_hours) rules.gpu_hours = Amount{rules.gpu_hours->ticks * more};
+        if (rules.user_gpu_hours) rules.user_gpu_hours = Amount{rules.user_gpu_hours->ticks * more};
+        for (auto& [user, hours] : rules.user_gpu_hours_of) hours = Amount{hours.ticks * more};
     }
 }
 
