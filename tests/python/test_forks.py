@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable
 
+import channels
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
@@ -94,7 +95,7 @@ class Head:
     def post(self, path: str, body: object = None) -> dict:
         with self.orders.open("a") as out:
             out.write(path + "\n")
-        return {"run_id": "r-1", "state": "RUNNING"}
+        return {"run_id": "r-1", "state": "RUNNING", "channel": channels.RUN}
 
     def get(self, path: str) -> dict:
         return {"run_id": "r-1", "state": "STARTING"}

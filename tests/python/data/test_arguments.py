@@ -270,7 +270,9 @@ def test_what_a_signature_has_for_other_scripts_is_told_of(tmp_path, capfd):
         "DataConfig": lambda given: train.DataConfig(**given),
         "ScalingConfig": lambda given: train.ScalingConfig(**given),
         "RunConfig": lambda given: train.RunConfig(**given),
-        "CheckpointConfig": lambda given: train.CheckpointConfig(**given),
+        "CheckpointConfig": lambda given: train.DataParallelTrainer(
+            print, run_config=train.RunConfig(checkpoint_config=train.CheckpointConfig(**given))
+        ),
         "FailureConfig": lambda given: train.FailureConfig(**given),
         "TuneConfig": lambda given: tune.TuneConfig(**given),
         "PopulationBasedTraining": lambda given: tune.schedulers.PopulationBasedTraining(custom_explore_fn=dict, **given),
