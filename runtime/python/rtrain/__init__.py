@@ -27,16 +27,7 @@ if TYPE_CHECKING:
         shutdown as shutdown,
     )
 else:
-    __getattr__, __dir__, _PUBLIC = lazy_names(
-        __name__,
-        {
-            "rtrain._remote._api": ("kill", "remote"),
-            "rtrain._remote._refs": ("ObjectRef", "get", "put", "wait"),
-            "rtrain._where": ("init", "is_initialized", "shutdown"),
-        },
-        modules=("data", "exceptions", "integrations", "train", "tune"),
-    )
-    __all__ = ["__version__", "train", "tune"]
-    __all__.extend(_PUBLIC)
+    __getattr__, __dir__, __all__ = lazy_names(__name__)
+    __all__ += ["__version__", "train", "tune"]
 
 __version__ = "0.1.0"

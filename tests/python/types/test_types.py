@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import importlib
+import inspect
 import json
 import os
 import pathlib
@@ -74,17 +75,34 @@ def test_pyright_finds_each_mistake(pyright):
     assert sorted(lines) == wrong_lines(), diagnostics
 
 
-@pytest.mark.parametrize("package", ["rtrain", "rtrain.train", "rtrain.tune", "rtrain.integrations", "rtrain.train.huggingface"])
-def test_what_is_loaded_lazily_is_what_type_checkers_see(package):
-    """The names imported under TYPE_CHECKING are those that the package loads at their first use."""
+@pytest.mark.parametrize("package", ["rtrain", "rtrain.train", "rtrain.tune"])
+def test_each_public_import_of_a_package_loads_and_is_in_all(package):
     module = importlib.import_module(package)
-    tree = ast.parse(pathlib.Path(str(module.__file__)).read_text())
-    block = next(node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
-    typed = {alias.asname for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
-    call = next(node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "lazy_names")
-    table, modules = ast.literal_eval(call.args[1]), ast.literal_eval(call.keywords[0].value) if call.keywords else ()
-    assert typed == {name for names in table.values() for name in names} | set(modules)
-    assert typed <= set(dir(module))
+    imports = [node for node in ast.walk(ast.parse(inspect.getsource(module))) if isinstance(node, ast.ImportFrom)]
+    lazy_modules = {alias.name for node in imports if node.module == package and node.col_offset for alias in node.names}
+    public = {alias.asname for node in imports for alias in node.names if alias.asname} - lazy_modules
+    assert len(public) > 5 and public <= set(module.__all__)
+    assert {*public, *lazy_modules} <= set(dir(module))
+    for name in module.__all__:
+        assert getattr(module, name) is not None
+
+
+def test_a_lazy_submodule_that_fails_to_import_says_why(tmp_path, monkeypatch):
+    (tmp_path / "lazy_one").mkdir()
+    (tmp_path / "lazy_one/broken.py").write_text("import a_module_that_nobody_has")
+    (tmp_path / "lazy_one/__init__.py").write_text(
+        "from typing import TYPE_CHECKING\n"
+        "from rtrain._lazy import lazy_names\n"
+        "if TYPE_CHECKING:\n    from lazy_one import broken as broken, missing as missing\n"
+        "else:\n    __getattr__, __dir__, __all__ = lazy_names(__name__)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    lazy_one = importlib.import_module("lazy_one")
+    assert lazy_one.__all__ == []
+    with pytest.raises(ModuleNotFoundError, match="a_module_that_nobody_has"):
+        _ = lazy_one.broken
+    with pytest.raises(AttributeError, match="no attribute 'missing'"):
+        _ = lazy_one.missing
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,6 @@ from rtrain._lazy import lazy_names
 if TYPE_CHECKING:
     from rtrain.integrations import mlflow as mlflow, wandb as wandb
 else:
-    __getattr__, __dir__, _ = lazy_names(__name__, {}, modules=("mlflow", "wandb"))
+    __getattr__, __dir__, _ = lazy_names(__name__)
 
 __all__ = ["mlflow", "wandb"]

@@ -72,39 +72,4 @@ if TYPE_CHECKING:
     from rtrain.tune.stopper import Stopper as Stopper
     from rtrain.tune.trainable import Trainable as Trainable
 else:
-    __getattr__, __dir__, __all__ = lazy_names(
-        __name__,
-        {
-            "rtrain.train._checkpoint": ("Checkpoint",),
-            "rtrain.train._configs": ("SyncConfig",),
-            "rtrain.tune._config": ("CheckpointConfig", "FailureConfig", "RunConfig", "TuneConfig"),
-            "rtrain.tune._context": ("TuneContext", "get_checkpoint", "get_context", "report"),
-            "rtrain.tune._errors": ("TuneError",),
-            "rtrain.tune._results": ("ResultGrid",),
-            "rtrain.tune._run": ("ExperimentAnalysis", "run"),
-            "rtrain.tune.progress_reporter": ("CLIReporter", "JupyterNotebookReporter", "ProgressReporter"),
-            "rtrain.tune._trainable": ("PlacementGroupFactory", "with_parameters", "with_resources"),
-            "rtrain.tune._tuner": ("Tuner",),
-            "rtrain.tune.callback": ("Callback",),
-            "rtrain.tune.schedulers": ("create_scheduler",),
-            "rtrain.tune.search": ("create_searcher",),
-            "rtrain.tune.search.sample": (
-                "choice",
-                "grid_search",
-                "lograndint",
-                "loguniform",
-                "qlograndint",
-                "qloguniform",
-                "qrandint",
-                "qrandn",
-                "quniform",
-                "randint",
-                "randn",
-                "sample_from",
-                "uniform",
-            ),
-            "rtrain.tune.stopper": ("Stopper",),
-            "rtrain.tune.trainable": ("Trainable",),
-        },
-        modules=("callback", "integration", "logger", "progress_reporter", "schedulers", "search", "stopper", "trainable"),
-    )
+    __getattr__, __dir__, __all__ = lazy_names(__name__)

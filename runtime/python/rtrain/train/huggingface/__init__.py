@@ -10,6 +10,6 @@ from rtrain.train.huggingface._trainer import TransformersTrainer
 if TYPE_CHECKING:
     from rtrain.train.huggingface import transformers as transformers
 else:
-    __getattr__, __dir__, _ = lazy_names(__name__, {}, modules=("transformers",))
+    __getattr__, __dir__, _ = lazy_names(__name__)
 
 __all__ = ["TransformersTrainer"]
