@@ -31,6 +31,7 @@ class Comment(NamedTuple):
     line: int
     last_line: int
     text: str
+    declared_at: int = 0  # the first line of a docstring's function, class or module; 0 for other comments
 
 
 class Piece(NamedTuple):
@@ -99,7 +100,9 @@ def python_comments(text: str) -> Iterator[Comment]:
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
             docstring = ast.get_docstring(node)
             if docstring:
-                yield Comment(node.body[0].lineno, node.body[0].end_lineno or 0, docstring)
+                first = node.body[0].lineno
+                declared_at = first if isinstance(node, ast.Module) else node.lineno
+                yield Comment(first, node.body[0].end_lineno or 0, docstring, declared_at)
     pieces, line, counted = [], 1, 0
     for match in PYTHON_PIECE.finditer(text):
         if match["comment"]:
@@ -134,7 +137,7 @@ def comments_of(name: str, text: str) -> list[Comment]:
 
 
 def print_sample(arguments: list[str]) -> int:
-    """Prints comments at random, each with the lines below it: usually its declaration, not the body."""
+    """Prints comments at random, each with its declaration: a docstring with the lines above it, others with two lines below."""
     parser = argparse.ArgumentParser(
         prog="scripts/tidy --sample", description="Prints comments of a folder at random, each with the declaration below it."
     )
@@ -158,6 +161,7 @@ def print_sample(arguments: list[str]) -> int:
     sample = random.Random(given.seed).sample(every, min(given.count, len(every)))
     print(f"{len(sample)} of {len(every)} comments in {given.folder}, seed {given.seed}")
     for name, comment, lines in sorted(sample, key=lambda picked: picked[:2]):
-        shown = lines[comment.line - 1 : comment.last_line + SAMPLED_LINES_BELOW]
+        first, below = (comment.declared_at, 0) if comment.declared_at else (comment.line, SAMPLED_LINES_BELOW)
+        shown = lines[first - 1 : comment.last_line + below]
         print("\n".join([f"\n{name}:{comment.line}", *shown]))
     return 0
