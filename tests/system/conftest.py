@@ -2,7 +2,9 @@
 
 import os
 import pathlib
+import shutil
 import sys
+import tempfile
 
 import pytest
 from left_behind import own_temporary_folder  # noqa: F401  # holds for every test below this folder
@@ -22,3 +24,12 @@ def s3(monkeypatch):
         monkeypatch.setenv(name, value)
     yield server
     server.stop()
+
+
+@pytest.fixture
+def folder():
+    """Makes a folder that other users may enter, unlike pytest's own."""
+    made = pathlib.Path(tempfile.mkdtemp(prefix="rtrain-users-"))
+    made.chmod(0o755)
+    yield made
+    shutil.rmtree(made)

@@ -15,7 +15,7 @@ import cloudpickle
 import pytest
 from jobs_on_disk import JOBS, write_job
 from local_cluster import ROOT, RTRAIN, LocalCluster, environment, free_port, wait_for
-from test_users import PERSON, MappedUsers
+from mapped_users import PERSON, MappedUsers
 
 MOST = 40  # maximum bytes of TMPDIR
 NAMELESS = 54_321  # no passwd entry has this user id

@@ -6,12 +6,8 @@ from __future__ import annotations
 
 import json
 import pathlib
-import sys
 
 import pytest
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
-
 from rtrain import train
 from rtrain.train import Result
 from rtrain.train._driver._origin import Origin

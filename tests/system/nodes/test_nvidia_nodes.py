@@ -8,11 +8,9 @@ import stat
 import subprocess
 
 import pytest
-import test_users
 from jobs_on_disk import write_job
-from test_users import PERSON, MappedUsers, submit_as
+from mapped_users import PERSON, MappedUsers, submit_as
 
-folder = test_users.folder
 DRIVER = """
 set -e
 mount --make-rprivate /

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import pathlib
 import pickle
 import socket
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -13,9 +11,6 @@ from typing import Any
 
 import channels
 import pytest
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
-
 from rtrain._http import Conflict, Head, HeadError, NotFound, Unreachable
 from rtrain._remote import _hub, _values, _worker
 from rtrain._remote._api import ActorHandle, kill

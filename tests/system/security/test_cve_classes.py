@@ -1,5 +1,5 @@
 """Tests each class of vulnerability that comparable systems had: jobs without a login (CVE-2023-48022), requests on behalf
-of others (SSRF), DNS rebinding, path traversal, pickle from the network. tests/python/test_pickle_from_strangers.py covers
+of others (SSRF), DNS rebinding, path traversal, pickle from the network. tests/python/travels/test_pickle_from_strangers.py covers
 pickle in remote calls.
 """
 

@@ -11,8 +11,6 @@ import threading
 import time
 
 import pytest
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
 from rtrain.train._report._call import ReportCall
 from rtrain.train._run_directory import _shared_copy
 

@@ -7,13 +7,9 @@ Each function waits for an event that the loop sets after `report` has returned.
 
 import fcntl
 import os
-import pathlib
 import shutil
-import sys
 
 import pytest
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
 from rtrain.train._report._left_over import LeftOver
 
 BEGIN = """

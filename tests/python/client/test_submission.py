@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import json
-import pathlib
-import sys
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
-
 from rtrain._http import Conflict, NotFound
 from rtrain.train import DataParallelTrainer, RunConfig
 from rtrain.train._archive._package import Payload

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import http.client
 import http.server
-import pathlib
 import select
-import sys
 import threading
 
 import pytest
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
-
 from rtrain import _http
 from rtrain._http import Head, HeadError, Unreachable
 from rtrain._settings import ConfigurationError, Place, current_place, read_yaml, split_address

@@ -14,7 +14,6 @@ import sys
 import types
 import zlib
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
 import cloudpickle  # noqa: E402
 import pytest  # noqa: E402
 from public_modules import imported, public_modules  # noqa: E402

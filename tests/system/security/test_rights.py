@@ -9,11 +9,9 @@ import shutil
 import subprocess
 
 import pytest
-import test_users
 from jobs_on_disk import write_job
-from test_users import PERSON, MappedUsers, submit_as
+from mapped_users import PERSON, MappedUsers, submit_as
 
-folder = test_users.folder
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="changes users")
 
 EVIL = """

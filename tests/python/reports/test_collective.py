@@ -84,7 +84,7 @@ def test_a_request_to_the_head_ends_before_the_interpreter_does():
     failed.
     """
     environment = {
-        "PYTHONPATH": str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"),
+        "PYTHONPATH": str(pathlib.Path(__file__).resolve().parents[3] / "runtime" / "python"),
         "RTRAIN_TRAIN_COLLECTIVE_WARN_INTERVAL_S": "0.4",
     }
     done = subprocess.run(

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import os
 import pathlib
-import sys
 import types
 
 import pytest
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
-
 from rtrain._http import Head, Unreachable
 from rtrain._settings import Place
 from rtrain.train._driver._follower import Driver

@@ -5,15 +5,10 @@ from __future__ import annotations
 import copy
 import dataclasses
 import inspect
-import pathlib
 import pickle
-import sys
 import typing
 
 import pytest
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
-
 from rtrain import train, tune
 from rtrain.train import (
     Checkpoint,

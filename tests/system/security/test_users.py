@@ -1,33 +1,16 @@
 """Tests the user of workers: a root agent uses the token's user and refuses root. Also tests all of it without root."""
 
-import json
 import os
-import pathlib
 import pwd
 import shutil
 import subprocess
-import tempfile
 
 import pytest
 from jobs_on_disk import write_job
 from local_cluster import RTRAIN, LocalCluster
+from mapped_users import PERSON, WORKER, MappedUsers, submit_as
 
-PERSON = "nobody"
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="changes users")
-
-
-@pytest.fixture
-def folder():
-    """Makes a folder that other users may enter, unlike pytest's own."""
-    made = pathlib.Path(tempfile.mkdtemp(prefix="rtrain-users-"))
-    made.chmod(0o755)
-    yield made
-    shutil.rmtree(made)
-
-
-class MappedUsers(LocalCluster):
-    def command(self, name, *arguments):
-        return [word for word in super().command(name, *arguments) if word != "--allow-root-workers"]
 
 
 class WithoutRoot(LocalCluster):
@@ -38,13 +21,6 @@ class WithoutRoot(LocalCluster):
     def command(self, name, *arguments):
         group = pwd.getpwnam(PERSON).pw_gid
         return ["setpriv", f"--reuid={PERSON}", f"--regid={group}", "--clear-groups", *super().command(name, *arguments)]
-
-
-def submit_as(cluster, user, path):
-    """Submits a job as the user; returns the run's final facts."""
-    token = cluster.json("token", "create", "--role", "user", "--user", user)["token"]
-    subprocess.run([RTRAIN, "submit", path, "-f"], env={**cluster.env, "RTRAIN_TOKEN": token}, capture_output=True, text=True)
-    return cluster.json("describe", json.loads(path.read_text())["name"])
 
 
 def test_a_root_agent_runs_workers_as_the_tokens_user_and_refuses_root(folder):
@@ -61,51 +37,6 @@ def test_a_root_agent_runs_workers_as_the_tokens_user_and_refuses_root(folder):
             assert facts["state"] == "FAILED" and why in facts["reason"] and "--allow-root-workers" in facts["reason"]
     finally:
         cluster.stop()
-
-
-WORKER = """
-import json, os, socket, struct, sys
-
-link = socket.socket(socket.AF_UNIX)
-link.connect(os.environ["RTRAIN_WORKER_SOCKET"])
-stream = link.makefile("rb")
-
-
-def send(**fields):
-    body = json.dumps(fields).encode()
-    link.sendall(struct.pack(">I", len(body)) + body)
-
-
-def hear(kind):
-    while True:
-        frame = json.loads(stream.read(struct.unpack(">I", stream.read(4))[0]))
-        if frame["type"] == kind:
-            return frame
-
-
-def report(index, path, upload):
-    files = {"path": path, "directory_name": ""}
-    send(type="report", index=index, metrics={}, checkpoint=files, upload=upload)
-    hear("reported")
-
-
-me = {"attempt": os.environ["RTRAIN_ATTEMPT"], "rank": 0, "pid": os.getpid(), "key": os.environ["RTRAIN_WORKER_KEY"]}
-send(type="hello", protocol=1, min_protocol=1, next_index=1, uncommitted=[], **me)
-hear("welcome")
-what, target = sys.argv[1:]
-if what == "foreign":
-    report(1, target, "none")
-    report(2, target, "async")
-else:
-    send(type="stage")
-    stage = hear("staged")["path"]
-    with open(stage + "/model.bin", "w") as file:
-        file.write("weights")
-    os.symlink("model.bin", stage + "/newest")
-    os.symlink(target, stage + "/x")
-    report(1, stage, "async")
-    print(json.dumps(hear("committed")["directory"]))
-"""
 
 
 def run_raw_worker(cluster, folder, name, what, target):

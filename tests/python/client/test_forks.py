@@ -12,9 +12,6 @@ from collections.abc import Callable
 
 import channels
 import pytest
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
-
 import rtrain
 from rtrain import _by_value
 from rtrain._remote import _hub, _refs

@@ -9,8 +9,6 @@ import sys
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
 from rtrain import train, tune
 from rtrain.train import Checkpoint, DataParallelTrainer, Result, RunConfig, _context
 from rtrain.train._archive._package import Payload

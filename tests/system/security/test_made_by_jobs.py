@@ -9,8 +9,8 @@ import shutil
 import pytest
 from jobs_on_disk import write_job
 from local_cluster import wait_for
+from mapped_users import PERSON, WORKER, MappedUsers, submit_as
 from test_separation import Person
-from test_users import PERSON, WORKER, MappedUsers, folder, submit_as  # noqa: F401
 
 OTHER = "daemon"
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="changes users")

@@ -6,12 +6,9 @@ from __future__ import annotations
 
 import json
 import pathlib
-import sys
 import threading
 
 import pytest
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
 from rtrain import train, tune
 from rtrain.train import Checkpoint, CheckpointConfig, DataParallelTrainer, Result, RunConfig, ScalingConfig
 from rtrain.train._driver import _submission

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 PACKAGE = ROOT / "runtime" / "python"
 UPWARD = "from rtrain.train._driver import _follower\n"
 CIRCLE = "from rtrain.data import _dataset\n"

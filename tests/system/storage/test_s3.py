@@ -53,7 +53,7 @@ def test_a_killed_worker_and_then_a_lost_cluster_go_on_from_the_bucket(s3, tmp_p
         shown = other.json("checkpoints", "inspect", f"{place}/{newest['directory']}")
         assert len(shown["files"]) == 4
         assert other.json("checkpoints", "verify", place)["sound"] is True
-        program = json.dumps(["python", str(pathlib.Path(__file__).parent / "jobs/ranks.py"), "14"])
+        program = json.dumps(["python", str(pathlib.Path(__file__).parents[1] / "jobs/ranks.py"), "14"])
         done = other.run("restore", place + "/", "--set", f"entrypoint={program}", "-f")
         assert done.returncode == 0, done.stderr + done.stdout
         assert "resumed at 12" in done.stdout

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 from jobs_on_disk import write_job
 from local_cluster import RTRAIN, LocalCluster, wait_for
-from test_users import PERSON, WORKER, MappedUsers, folder, submit_as  # noqa: F401
+from mapped_users import PERSON, WORKER, MappedUsers, submit_as
 
 OTHER = "daemon"
 PATH = {"PATH": "/usr/bin:/bin"}  # an interpreter that every user may run

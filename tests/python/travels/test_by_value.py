@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pathlib
 import pickle
 import sys
 import threading
@@ -11,9 +10,6 @@ from typing import Any
 
 import cloudpickle
 import pytest
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
-
 from rtrain import _public_names
 from rtrain._by_value import by_value
 from rtrain._remote import _values
