@@ -50,17 +50,6 @@ void remove_left_behind(const fs::path& temporary) {
     }
 }
 
-// Returns the names of this process's variables that an agent may pass on to jobs.
-std::string passed_names() {
-    std::string names;
-    for (char** entry = environ; *entry != nullptr; ++entry) {
-        const std::string name(*entry, std::strcspn(*entry, "="));
-        if (name.find(',') == name.npos && !name.ends_with('*') && agent::wrong_pass_env(name).empty())
-            names += (names.empty() ? "" : ",") + name;
-    }
-    return names;
-}
-
 // Runs this program with `words`, its output in `log`. Returns its exit code.
 Result<int> run_self(const std::vector<std::string>& words, const std::string& log) {
     std::vector<char*> arguments{const_cast<char*>("rtrain")};
@@ -118,7 +107,7 @@ Result<OwnCluster> OwnCluster::start(const OwnClusterWish& wish) {
                                    "--nodes",
                                    std::to_string(wish.nodes),
                                    "--pass-env",
-                                   passed_names(),
+                                   "*",
                                    "--until-pid",
                                    std::to_string(::getpid())};
     if (!wish.storage_root.empty()) words.insert(words.end(), {"--storage-root", wish.storage_root});

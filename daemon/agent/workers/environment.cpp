@@ -153,6 +153,45 @@ const char* const passed_names[] = {"PATH",
                                     "REQUESTS_CA_BUNDLE",
                                     "CURL_CA_BUNDLE"};
 
+// Variables that a launcher sets for its own ranks, and that a shell or systemd sets for this process. "*" leaves them
+// out: a worker is a rank of its attempt and of nothing else. The attempt sets some of them anew.
+const char* const own_to_a_process[] = {
+    "RANK",
+    "LOCAL_RANK",
+    "NODE_RANK",
+    "GROUP_RANK",
+    "ROLE_RANK",
+    "CROSS_RANK",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "CROSS_SIZE",
+    "GROUP_WORLD_SIZE",
+    "ROLE_NAME",
+    "ROLE_WORLD_SIZE",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "TF_CONFIG",
+    "RTRAIN_*",
+    "TORCHELASTIC_*",
+    "SLURM_*",
+    "OMPI_*",
+    "PMI_*",
+    "PMIX_*",
+    "MV2_*",
+    "MPI_LOCAL*",
+    "HOROVOD_*",
+    "CUDA_VISIBLE_DEVICES",
+    "PWD",
+    "OLDPWD",
+    "SHLVL",
+    "_",
+    "NOTIFY_SOCKET",
+    "WATCHDOG_*",
+    "LISTEN_*",
+    "INVOCATION_ID",
+    "JOURNAL_STREAM",
+};
+
 bool is_named(const std::string& name, const std::string& pattern) {
     return pattern.ends_with('*') ? name.starts_with(pattern.substr(0, pattern.size() - 1)) : name == pattern;
 }
@@ -162,7 +201,12 @@ bool is_named(const std::string& name, const std::string& pattern) {
 Environment passed_on(const Environment& own, const std::vector<std::string>& more) {
     Environment out;
     for (const auto& [name, value] : own) {
-        const auto names_it = [&](const std::string& pattern) { return is_named(name, pattern); };
+        const auto names_it = [&](const std::string& pattern) {
+            return is_named(name, pattern) &&
+                   (pattern != "*" || std::ranges::none_of(own_to_a_process, [&](const std::string& left_out) {
+                        return is_named(name, left_out);
+                    }));
+        };
         if (is_named(name, "LC_*") || std::ranges::any_of(passed_names, names_it) ||
             std::ranges::any_of(more, names_it))
             out[name] = value;

@@ -19,8 +19,6 @@ from dataclasses import dataclass
 
 RESULTS = "~/rtrain_results"
 _PREFIX = "rtrain-local-"
-# Variables of the driver's environment that its workers inherit besides PATH, HOME and the like: no credentials.
-_PASSED = ("PYTHONPATH", "LD_LIBRARY_PATH", "CUDA_*", "NCCL_*", "GLOO_*", "OMP_*", "MKL_*", "TORCH_*", "PYTORCH_*")
 _UP_WITHIN_S = 90.0
 _DOWN_WITHIN_S = 60.0
 
@@ -88,7 +86,7 @@ class LocalCluster:
         results.mkdir(parents=True, exist_ok=True)
         command = [str(program), "up", "--data", str(folder), "--config", str(folder / "config.yaml"), "--port", "0"]
         command += ["--storage-root", str(results), "--until-pid", str(os.getpid()), "-o", "json"]
-        command += ["--pass-env", ",".join(_PASSED)]
+        command += ["--pass-env", "*"]  # its workers have the environment of this process, as with torchrun
         if resources:
             command += ["--resources", ",".join(f"{name}={amount:g}" for name, amount in resources.items())]
         try:

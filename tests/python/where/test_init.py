@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import re
 import shutil
@@ -35,6 +36,34 @@ def test_a_local_cluster_ends_with_its_process(home: Home) -> None:
     assert out.split() == ["3", str(home.folder / "rtrain_results"), "1"]
     assert processes_below(home.folder) == []
     assert list((home.folder / "tmp").iterdir()) == []
+
+
+def test_workers_of_a_local_cluster_have_the_drivers_environment(home: Home) -> None:
+    script = """
+        import json, os
+        import rtrain
+        rtrain.init(num_cpus=1)
+        @rtrain.remote
+        def environment(*names):
+            return {name: os.environ.get(name) for name in names}
+        names = ("OWN_TOKEN", "MASTER_ADDR", "SLURM_PROCID", "RANK", "RTRAIN_OWN", "PWD")
+        print(json.dumps(rtrain.get(environment.remote(*names))))
+        from rtrain._http import Head
+        print("in records:", "a-secret-value" in json.dumps(Head.current().items("/v1/runs")))
+    """
+    own = {
+        "OWN_TOKEN": "a-secret-value",
+        "MASTER_ADDR": "elsewhere",
+        "SLURM_PROCID": "7",
+        "RANK": "7",
+        "RTRAIN_OWN": "x",
+        "PWD": "/x",
+    }
+    found, records = home.script(script, **own).splitlines()
+    seen = json.loads(found)
+    assert seen.pop("MASTER_ADDR") != "elsewhere" and seen.pop("RANK") == "0"
+    assert seen == {"OWN_TOKEN": "a-secret-value", "SLURM_PROCID": None, "RTRAIN_OWN": None, "PWD": None}
+    assert records == "in records: False"
 
 
 def test_runs_of_a_local_cluster_are_read_and_gone_on_with_after_its_end(home: Home) -> None:

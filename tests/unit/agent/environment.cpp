@@ -115,6 +115,17 @@ TEST_CASE(
     CHECK(passed_on(own, {"*"}) == own);
 }
 
+TEST_CASE("an agent that passes every variable keeps those of its own rank and process") {
+    const Environment jobs{{"PATH", "/bin"}, {"HF_TOKEN", "secret"}, {"RANKING", "x"}, {"_OWN", "y"}, {"SLURMED", "z"}};
+    Environment own = jobs;
+    for (const char* name :
+         {"RANK", "WORLD_SIZE", "MASTER_ADDR", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "TF_CONFIG",
+          "RTRAIN_TOKEN", "TORCHELASTIC_RUN_ID", "CUDA_VISIBLE_DEVICES", "PWD", "_", "NOTIFY_SOCKET"})
+        own[name] = "the agent's";
+    CHECK(passed_on(own, {"*"}) == jobs);
+    CHECK(passed_on(own, {"*", "SLURM_PROCID"}).contains("SLURM_PROCID"));  // an operator who names it gets it
+}
+
 TEST_CASE("a variable that no agent can pass is refused, and it is said why") {
     for (const char* good : {"LD_LIBRARY_PATH", "NCCL_*", "*", "http_proxy"}) CHECK(wrong_pass_env(good).empty());
     for (const char* bad : {"", "A=B", "*_KEY", "A B", "A**"}) CHECK_FALSE(wrong_pass_env(bad).empty());

@@ -15,7 +15,7 @@ from rtrain import _runtime_env, _where
 from rtrain._http import SESSION, Conflict, Head, HeadError, NotFound, Unplaceable, part
 from rtrain.train._archive import _package, _packed
 from rtrain.train._configs import FailureConfig, RunConfig
-from rtrain.train._driver import _shown_config
+from rtrain.train._driver import _missing_variables, _shown_config
 from rtrain.train._driver._follower import TERMINAL, Driver
 from rtrain.train._driver._interrupts import Detached
 from rtrain.train._driver._origin import same_storage
@@ -122,6 +122,8 @@ class Submission:
             payload.parts["trainer"] = self._dumps(self._rest(), "the trainer")
         run = self._submit(job, payload.to_bytes())
         self.warnings = [str(warning) for warning in run.get("warnings") or []]
+        if not _where.ensure().local and (hint := _missing_variables.hint(job)):
+            self.warnings.append(hint)
         return self._known(run)
 
     def _known(self, run: dict[str, Any]) -> dict[str, Any]:
