@@ -59,8 +59,8 @@ def test_workers_of_a_local_cluster_have_the_drivers_environment(home: Home) -> 
         "RTRAIN_OWN": "x",
         "PWD": "/x",
     }
-    found, records = home.script(script, **own).splitlines()
-    seen = json.loads(found)
+    variables, records = home.script(script, **own).splitlines()
+    seen = json.loads(variables)
     assert seen.pop("MASTER_ADDR") != "elsewhere" and seen.pop("RANK") == "0"
     assert seen == {"OWN_TOKEN": "a-secret-value", "SLURM_PROCID": None, "RTRAIN_OWN": None, "PWD": None}
     assert records == "in records: False"

@@ -12,7 +12,7 @@ from typing import Any
 
 from rtrain._remote._own_modules import own_modules
 
-# What agents pass on to workers in any case, and what they set anew (daemon/agent/workers/environment.cpp).
+# Variables that agents pass on to workers in any case or set anew (daemon/agent/workers/environment.cpp).
 _PASSED = re.compile(
     r"(?i:(https?|no|all)_proxy)|LC_.*|PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|TZ|SSL_CERT_(FILE|DIR)|(REQUESTS_CA|CURL_CA)_BUNDLE"
     r"|RTRAIN_.*|TORCHELASTIC_.*|(LOCAL_|GROUP_|ROLE_|NODE_)?RANK|(LOCAL_|GROUP_|ROLE_)?WORLD_SIZE|ROLE_NAME|MASTER_(ADDR|PORT)"
@@ -31,8 +31,8 @@ def hint(job: Mapping[str, Any]) -> str:
     if "RTRAIN_RUN_ID" in os.environ:
         return ""
     given = {*(job.get("env") or {}), *(job.get("secrets") or [])}
-    found = {name for source in _sources() for name in names_read(source)}
-    missing = sorted(name for name in found - given - _named if name in os.environ and not _PASSED.fullmatch(name))
+    read = {name for source in _sources() for name in names_read(source)}
+    missing = sorted(name for name in read - given - _named if name in os.environ and not _PASSED.fullmatch(name))
     if not missing:
         return ""
     _named.update(missing)
