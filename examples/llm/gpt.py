@@ -30,22 +30,24 @@ class Config:
 
 
 class Block(nn.Module):
-    """Causal attention, then a feed-forward layer per token. FSDP2 shards each block separately."""
+    """Causal attention, then a feed-forward layer per token. FSDP2 shards each block separately. Rows of `qkv` are grouped by
+    head, so tensor parallelism may give each rank the rows of whole heads.
+    """
 
     def __init__(self, config: Config) -> None:
         super().__init__()
-        self.heads = config.heads
+        self.head_width = config.width // config.heads
         self.before_attention, self.before_mlp = nn.LayerNorm(config.width), nn.LayerNorm(config.width)
         self.qkv = nn.Linear(config.width, 3 * config.width, bias=False)
         self.out = nn.Linear(config.width, config.width, bias=False)
         self.mlp = nn.Sequential(nn.Linear(config.width, 4 * config.width), nn.GELU(), nn.Linear(4 * config.width, config.width))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        batch, length, width = x.shape
-        split = self.qkv(self.before_attention(x)).view(batch, length, 3, self.heads, width // self.heads)
-        q, k, v = split.permute(2, 0, 3, 1, 4)
+        batch, length, _ = x.shape
+        split = self.qkv(self.before_attention(x)).view(batch, length, -1, 3, self.head_width)  # -1: this rank's heads
+        q, k, v = split.permute(3, 0, 2, 1, 4)
         seen = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.out(seen.transpose(1, 2).reshape(batch, length, width))
+        x = x + self.out(seen.transpose(1, 2).reshape(batch, length, -1))
         changed: torch.Tensor = x + self.mlp(self.before_mlp(x))
         return changed
 

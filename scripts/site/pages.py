@@ -33,7 +33,10 @@ NAVIGATION = [
     ("Quick starts", ["docs/quickstart", "docs/from-ray-train", "docs/install", "examples/index"]),
     (
         "Train",
-        ["docs/workers", "docs/where-it-runs", "docs/job-spec", "docs/cli", "docs/data", "docs/tune", "docs/troubleshooting"],
+        [
+            *("docs/workers", "docs/where-it-runs", "docs/job-spec", "docs/cli", "docs/data", "docs/tune", "docs/large-models"),
+            "docs/troubleshooting",
+        ],
     ),
     (
         "Run a cluster",

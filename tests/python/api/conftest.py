@@ -18,12 +18,18 @@ sys.path[:0] = [str(PACKAGE), str(ROOT / "scripts")]
 from local_cluster import LocalCluster  # noqa: E402
 
 
+class Labelled(LocalCluster):
+    """Nodes with a label."""
+
+    warm_flags = (*LocalCluster.warm_flags, "--label", "nvlink=left")
+
+
 class Cluster:
     """The daemons, and a fresh name for each run."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.folder = folder
-        self.daemons = LocalCluster(folder / "cluster", nodes=2, resources="CPU=8", pass_env="PYTHONPATH")
+        self.daemons = Labelled(folder / "cluster", nodes=2, resources="CPU=8", pass_env="PYTHONPATH")
         self._names = 0
 
     def name(self, what: str = "run") -> str:

@@ -98,6 +98,22 @@ def test_a_language_model_is_sharded_and_goes_on_where_a_worker_died(cluster, tm
     assert len(list((tmp_path / "bytes").iterdir())) == 1, list((tmp_path / "bytes").iterdir())
 
 
+def test_a_language_model_on_a_mesh_goes_on_with_another_mesh(cluster, tmp_path):
+    """Each rank's files are written behind the loop. Four ranks save, two load: the loss is that of a run without an end between."""
+    if not hasattr(pytest.importorskip("torch").cpu.Stream, "record_event"):
+        pytest.skip("this PyTorch shards on GPUs only")
+    cluster.join("node-3", "CPU=4")
+    options = ("--save-every", 2, "--storage", tmp_path)
+    run("llm/train_parallel.py", "--dp", 2, "--tp", 2, "--steps", 4, "--name", "mesh", *options, env=cluster.env)
+    saved = max((tmp_path / "mesh").glob("checkpoint_*"))
+    assert len(list(saved.glob("__*.distcp"))) == 4, list(saved.iterdir())  # each rank's own
+    resumed = run("llm/train_parallel.py", "--dp", 1, "--tp", 2, "--steps", 6, "--name", "mesh", *options, env=cluster.env)
+    assert "goes on after step 4 on {'dp': 1, 'tp': 2}" in resumed, resumed
+    whole = run("llm/train_parallel.py", "--dp", 1, "--tp", 1, "--steps", 6, "--name", "whole", *options, env=cluster.env)
+    losses = [float(printed.split("loss ")[-1].split()[0]) for printed in (resumed, whole)]
+    assert losses[0] == pytest.approx(losses[1], abs=2e-5) and 3 < losses[0] < 6, losses
+
+
 def test_the_readme_says_how_many_weights_the_model_has():
     small = json.loads((EXAMPLES / "llm" / "small.json").read_text())
     script = "import json, sys; sys.path.insert(0, sys.argv[1]); from gpt import GPT, Config; import torch; torch.set_default_device('meta'); "

@@ -7,6 +7,7 @@ from rtrain.train.torch._config import TorchConfig
 from rtrain.train.torch._global_batch import GlobalBatches, MicroBatch
 from rtrain.train.torch._group import setup_process_group, shutdown_process_group
 from rtrain.train.torch._loader import prepare_data_loader
+from rtrain.train.torch._mesh import device_mesh
 from rtrain.train.torch._model import prepare_model
 from rtrain.train.torch._place import get_device, get_devices
 from rtrain.train.torch._reproducible import enable_reproducibility
@@ -22,6 +23,7 @@ __all__ = [
     "TorchTrainer",
     "accelerate",
     "backward",
+    "device_mesh",
     "enable_reproducibility",
     "get_device",
     "get_devices",

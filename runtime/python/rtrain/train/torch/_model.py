@@ -29,8 +29,9 @@ def prepare_model(
     move_to_device: True moves it to `get_device()`, a device to that one, False does not move it.
     parallel_strategy: "ddp" (DistributedDataParallel), "fsdp" (FullyShardedDataParallel), "fsdp2" (`fully_shard`, in
     place), in any case of letters, or None for no wrap.
-    parallel_strategy_kwargs: arguments of the wrapper. "fsdp2" has one more, `modules`: a class or classes of
-    submodules that are sharded separately, before the whole model.
+    parallel_strategy_kwargs: arguments of the wrapper. "fsdp2" has two more. `modules`: a class or classes of
+    submodules that are sharded separately, before the whole model. `mesh`: the axis of a `device_mesh` to shard over;
+    default: all ranks.
 
     The result has `.module` for any number of workers. With one worker it is the model itself, and `state_dict()`
     has the plain keys. Raises ValueError for an unknown strategy, and RuntimeError for a strategy that this torch or
