@@ -22,8 +22,23 @@ class Sha256 {
     std::unique_ptr<Context> context_;
 };
 
+// Computes MD5 of bytes that are added in pieces, for the header Content-MD5 of object stores only.
+class Md5 {
+  public:
+    Md5();
+    Md5(Md5&&) noexcept;
+    Md5& operator=(Md5&&) noexcept;
+    ~Md5();
+    void add(std::string_view bytes);
+    std::string bytes();  // 16 bytes; called once
+
+  private:
+    struct Context;
+    std::unique_ptr<Context> context_;
+};
+
 std::string sha256_hex(std::string_view bytes);                         // 64 lower-case digits
-std::string md5(std::string_view bytes);                                // 16 bytes; used for S3's Content-MD5 only
+std::string md5(std::string_view bytes);                                // 16 bytes, for Content-MD5 only
 std::string hmac_sha256(std::string_view key, std::string_view bytes);  // 32 bytes (RFC 2104)
 
 }  // namespace rtrain::crypto

@@ -7,7 +7,7 @@
 
 #include "daemon/agent/base/log.hpp"
 #include "daemon/agent/disk/disk_room.hpp"
-#include "storage/uri/s3/s3.hpp"
+#include "storage/uri/objects/store.hpp"
 
 namespace rtrain::agent {
 namespace {
@@ -126,7 +126,7 @@ Status Agent::serve(const std::function<Status()>& serves, const std::function<v
     net.post([this] { preparations_.bound_setups(); });
     net.run();
     // even if their server does not answer
-    storage::end_s3_requests_at(std::chrono::steady_clock::now() + last_requests);
+    storage::end_bucket_requests_at(std::chrono::steady_clock::now() + last_requests);
     const bool has_workers = !end_workers_ && !attempts_.all().empty();
     if (end_workers_) {
         workers_.end_all();

@@ -14,8 +14,10 @@
 #include <string>
 #include <vector>
 
-#include "storage/uri/s3/client.hpp"
+#include "storage/uri/objects/store.hpp"
 #include "storage/uri/s3/s3.hpp"
+#include "storage/uri/s3/service.hpp"
+#include "storage/uri/s3/settings.hpp"
 #include "tests/unit/catch.hpp"
 #include "tests/unit/source_directory.hpp"
 
@@ -73,7 +75,7 @@ class S3Server {
 };
 
 using Named = std::map<std::string, std::string>;
-inline s3::Variables variables_of(Named values) {
+inline objects::Variables variables_of(Named values) {
     return [values = std::move(values)](const std::string& name) {
         const auto entry = values.find(name);
         return entry == values.end() ? std::string{} : entry->second;
@@ -93,7 +95,7 @@ inline const Named& shared_s3() {
             Named own = keys_for(given);
             for (const char* name : {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_CA_BUNDLE"})
                 if (const char* value = std::getenv(name); value != nullptr) own[name] = value;
-            auto client = s3::Client::open("runs", variables_of(own));
+            auto client = s3::open_client("runs", variables_of(own));
             REQUIRE(client.ok());
             REQUIRE((*client)->send({.method = "PUT", .doing = "making"}).ok());
             return own;

@@ -117,11 +117,6 @@ Error none_found(const Files& files, const std::optional<Error>& why_not_lent) {
 
 }  // namespace
 
-std::string process_variable(const std::string& name) {
-    const char* value = std::getenv(name.c_str());
-    return value != nullptr ? value : "";
-}
-
 Result<Settings> read_settings(const Variables& variables, const Lender& lend) {
     Files files = read_files(variables);
     Settings settings;
@@ -153,8 +148,8 @@ Result<Settings> read_settings(const Variables& variables, const Lender& lend) {
 namespace rtrain::storage {
 
 std::string own_s3_endpoint() {
-    s3::Files files = s3::read_files(s3::process_variable);
-    return s3::endpoint_of(s3::process_variable, files);
+    s3::Files files = s3::read_files(objects::process_variable);
+    return s3::endpoint_of(objects::process_variable, files);
 }
 
 }  // namespace rtrain::storage

@@ -9,8 +9,7 @@
 
 namespace rtrain::storage::s3 {
 
-using Variables = std::function<std::string(const std::string& name)>;  // empty: not set
-std::string process_variable(const std::string& name);
+using objects::Variables;
 
 struct Settings {
     Credentials credentials;

@@ -2,16 +2,11 @@
 
 #include "storage/uri/s3/signature.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <ctime>
 
 #include "base/crypto/digest.hpp"
 #include "base/hex.hpp"
-#include "base/percent.hpp"
 
 namespace rtrain::storage::s3 {
 namespace {
@@ -32,41 +27,13 @@ std::string without_blanks(const std::string& value) {
 
 }  // namespace
 
-std::string query_text(const Parameters& query) {
-    std::vector<std::string> pairs;
-    for (const auto& [name, value] : query)
-        pairs.push_back(percent_encoded(name, Slash::encoded) + "=" + percent_encoded(value, Slash::encoded));
-    std::sort(pairs.begin(), pairs.end());
-    std::string text;
-    for (const std::string& pair : pairs) text += (text.empty() ? "" : "&") + pair;
-    return text;
-}
-
-Result<std::string> sha256_hex(int descriptor, std::int64_t offset, std::int64_t bytes, const std::string& path) {
-    crypto::Sha256 digest;
-    std::vector<char> piece(256 << 10);
-    while (bytes > 0) {
-        const auto size =
-            static_cast<std::size_t>(std::min<std::int64_t>(bytes, static_cast<std::int64_t>(piece.size())));
-        const ssize_t got = ::pread(descriptor, piece.data(), size, static_cast<off_t>(offset));
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return Error{ErrorCode::io, "reading " + path + ": " + std::strerror(errno), ""};
-        if (got == 0)
-            return Error{ErrorCode::io, path + " became shorter while it was uploaded",
-                         "do not write into a reported checkpoint"};
-        digest.add({piece.data(), static_cast<std::size_t>(got)});
-        offset += got;
-        bytes -= got;
-    }
-    return digest.hex();
-}
-
-std::vector<std::pair<std::string, std::string>> signed_headers(const Signing& request, const Credentials& who) {
+objects::Headers signed_headers(const Signing& request, const Credentials& who, const Names& words) {
     const std::string time = date_text(request.unix_s), day = time.substr(0, 8);
-    std::vector<std::pair<std::string, std::string>> headers = request.headers;
-    headers.emplace_back("x-amz-content-sha256", request.payload_sha256);
-    headers.emplace_back("x-amz-date", time);
-    if (!who.token.empty()) headers.emplace_back("x-amz-security-token", who.token);
+    const std::string prefix = words.header_prefix;
+    objects::Headers headers = request.headers;
+    headers.emplace_back(prefix + "content-sha256", request.payload_sha256);
+    headers.emplace_back(prefix + "date", time);
+    if (!who.token.empty()) headers.emplace_back(prefix + "security-token", who.token);
 
     auto canonical = headers;
     canonical.emplace_back("host", request.host);
@@ -76,14 +43,16 @@ std::vector<std::pair<std::string, std::string>> signed_headers(const Signing& r
         lines += name + ":" + without_blanks(value) + "\n";
         names += (names.empty() ? "" : ";") + name;
     }
-    const std::string whole = request.method + "\n" + request.path + "\n" + query_text(request.query) + "\n" + lines +
-                              "\n" + names + "\n" + request.payload_sha256;
-    const std::string scope = day + "/" + request.region + "/s3/aws4_request";
-    const std::string to_sign = "AWS4-HMAC-SHA256\n" + time + "\n" + scope + "\n" + crypto::sha256_hex(whole);
+    const std::string whole = request.method + "\n" + request.path + "\n" + objects::query_text(request.query) + "\n" +
+                              lines + "\n" + names + "\n" + request.payload_sha256;
+    const std::string scope = day + "/" + request.region + "/" + words.service + "/" + words.scope_end;
+    const std::string to_sign =
+        std::string(words.algorithm) + "\n" + time + "\n" + scope + "\n" + crypto::sha256_hex(whole);
     using crypto::hmac_sha256;
     const std::string key = hmac_sha256(
-        hmac_sha256(hmac_sha256(hmac_sha256("AWS4" + who.secret, day), request.region), "s3"), "aws4_request");
-    headers.emplace_back("authorization", "AWS4-HMAC-SHA256 Credential=" + who.key_id + "/" + scope +
+        hmac_sha256(hmac_sha256(hmac_sha256(words.secret_prefix + who.secret, day), request.region), words.service),
+        words.scope_end);
+    headers.emplace_back("authorization", std::string(words.algorithm) + " Credential=" + who.key_id + "/" + scope +
                                               ",SignedHeaders=" + names +
                                               ",Signature=" + hex(crypto::hmac_sha256(key, to_sign)));
     return headers;

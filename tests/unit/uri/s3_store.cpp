@@ -6,8 +6,8 @@
 
 #include "base/crypto/digest.hpp"
 #include "base/percent.hpp"
+#include "storage/uri/objects/xml.hpp"
 #include "storage/uri/s3/lent.hpp"
-#include "storage/uri/s3/xml.hpp"
 #include "tests/unit/folder.hpp"
 #include "tests/unit/s3_server.hpp"
 
@@ -63,17 +63,17 @@ TEST_CASE("requests are signed as Amazon's published examples say") {
 
 TEST_CASE("XML of answers: entities, empty elements, longer names that begin alike") {
     const std::string xml = "<L><Keys>no</Keys><Key/><Key a=\"1\">a &amp;&#x20AC;&#38;lt;</Key><Key>b</Key></L>";
-    CHECK(s3::elements(xml, "Key").size() == 3);
-    CHECK(s3::element(xml, "Keys") == "no");
-    CHECK(s3::element("<L><Key a=\"1\">a &amp;&#x20AC;&#38;lt;</Key></L>", "Key") == "a &\xe2\x82\xac&lt;");
-    const auto listed = s3::elements("<L><C><K>a</K><S>1</S></C><C><K>b</K></C></L>", "C");
-    CHECK(listed == std::vector<s3::Element>{{{"K", "a"}, {"S", "1"}}, {{"K", "b"}}});
-    CHECK(s3::elements("<L><C><K>a</K>", "C").empty());  // cut off
-    CHECK(s3::is_answer("<?xml version=\"1.0\"?>\n<L xmlns=\"urn:x\"><C/></L>", "L"));
+    CHECK(objects::elements(xml, "Key").size() == 3);
+    CHECK(objects::element(xml, "Keys") == "no");
+    CHECK(objects::element("<L><Key a=\"1\">a &amp;&#x20AC;&#38;lt;</Key></L>", "Key") == "a &\xe2\x82\xac&lt;");
+    const auto listed = objects::elements("<L><C><K>a</K><S>1</S></C><C><K>b</K></C></L>", "C");
+    CHECK(listed == std::vector<objects::Element>{{{"K", "a"}, {"S", "1"}}, {{"K", "b"}}});
+    CHECK(objects::elements("<L><C><K>a</K>", "C").empty());  // cut off
+    CHECK(objects::is_answer("<?xml version=\"1.0\"?>\n<L xmlns=\"urn:x\"><C/></L>", "L"));
     for (const char* other : {"<html><body>sign in</body></html>", "<L><C>", "", "it works"})
-        CHECK_FALSE(s3::is_answer(other, "L"));
-    CHECK(s3::element(xml, "None").empty());
-    CHECK(s3::element("<a>" + s3::xml_text("<&>\"'") + "</a>", "a") == "<&>\"'");
+        CHECK_FALSE(objects::is_answer(other, "L"));
+    CHECK(objects::element(xml, "None").empty());
+    CHECK(objects::element("<a>" + objects::xml_text("<&>\"'") + "</a>", "a") == "<&>\"'");
 }
 
 TEST_CASE("credentials come from the environment, then from the profile's files; what is missing is said") {
@@ -298,24 +298,24 @@ TEST_CASE("a program that ends is not held by a server that does not answer") {
     REQUIRE(store->put("a", "x").ok());
     server.halt();
     const auto begin = std::chrono::steady_clock::now();
-    end_s3_requests_at(begin + std::chrono::milliseconds(200));
+    end_bucket_requests_at(begin + std::chrono::milliseconds(200));
     const auto status = store->put("a", "y");
-    end_s3_requests_at(std::nullopt);
+    end_bucket_requests_at(std::nullopt);
     CHECK(says(status.error(), "this program ends"));
     // The limit of 30 s without progress is not reached.
     CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
 }
 
 TEST_CASE("what a writer that is gone left half uploaded goes with its directory") {
-    auto client = s3::Client::open("runs", variables_of(shared_s3()));
+    auto client = s3::open_client("runs", variables_of(shared_s3()));
     REQUIRE(client.ok());
     const std::string key = "half-" + std::to_string(::getpid()) + "/c/weights";
     REQUIRE(
         (*client)->expect_good({.method = "POST", .key = key, .doing = "writing", .query = {{"uploads", ""}}}).ok());
-    const s3::ObjectRequest unfinished{.doing = "listing", .query = {{"uploads", ""}, {"prefix", key}}};
-    REQUIRE(s3::elements((*client)->expect_good(unfinished)->body, "Upload").size() == 1);
+    const objects::ObjectRequest unfinished{.doing = "listing", .query = {{"uploads", ""}, {"prefix", key}}};
+    REQUIRE(objects::elements((*client)->expect_good(unfinished)->body, "Upload").size() == 1);
     REQUIRE(s3_store("s3://runs", shared_s3())->remove_tree("half-" + std::to_string(::getpid())).ok());
-    CHECK(s3::elements((*client)->expect_good(unfinished)->body, "Upload").empty());
+    CHECK(objects::elements((*client)->expect_good(unfinished)->body, "Upload").empty());
 }
 
 TEST_CASE("a long listing comes in several answers") {

@@ -1,4 +1,4 @@
-// Reads the few elements of S3's XML answers that matter, with pugixml. Used inside of storage/uri only.
+// Reads the few elements of object stores' XML answers that matter, with pugixml. Used inside of storage/uri only.
 #pragma once
 
 #include <map>
@@ -6,9 +6,10 @@
 #include <string_view>
 #include <vector>
 
-namespace rtrain::storage::s3 {
+namespace rtrain::storage::objects {
 
-// texts of an element's children by their names; of several children with one name, the first
+// Texts of an element's children by their names. Of several children with one name, the first counts. A child's own
+// children are named "Properties/Content-Length", its attributes "Name@Encoded".
 using Element = std::map<std::string, std::string>;
 
 // Returns the elements `name` at any depth, in document order. Returns nullopt if `xml` is not XML.
@@ -19,4 +20,4 @@ std::string element(std::string_view xml, std::string_view name);
 bool is_answer(std::string_view xml, std::string_view root);
 std::string xml_text(std::string_view text);  // escapes & < >, quotes and carriage returns
 
-}  // namespace rtrain::storage::s3
+}  // namespace rtrain::storage::objects

@@ -1,8 +1,8 @@
-#include "storage/uri/s3/xml.hpp"
+#include "storage/uri/objects/xml.hpp"
 
 #include <pugixml.hpp>
 
-namespace rtrain::storage::s3 {
+namespace rtrain::storage::objects {
 namespace {
 
 // A key may consist of blanks. Entities that a document declares are not expanded.
@@ -35,7 +35,15 @@ std::vector<Element> elements(std::string_view xml, std::string_view name) {
     std::vector<Element> elements;
     for (const pugi::xml_node& node : named(document, name)) {
         Element& element = elements.emplace_back();
-        for (const pugi::xml_node& child : node.children()) element.emplace(child.name(), child.text().get());
+        for (const pugi::xml_node& child : node.children()) {
+            const std::string child_name = child.name();
+            element.emplace(child_name, child.text().get());
+            for (const pugi::xml_attribute& one : child.attributes())
+                element.emplace(child_name + "@" + one.name(), one.value());
+            for (const pugi::xml_node& inner : child.children())
+                if (inner.type() == pugi::node_element)
+                    element.emplace(child_name + "/" + inner.name(), inner.text().get());
+        }
     }
     return elements;
 }
@@ -81,4 +89,4 @@ std::string xml_text(std::string_view text) {
     return out;
 }
 
-}  // namespace rtrain::storage::s3
+}  // namespace rtrain::storage::objects

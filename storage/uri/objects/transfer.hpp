@@ -5,14 +5,12 @@
 #include <string>
 
 #include "storage/uri/files/store.hpp"
-#include "storage/uri/s3/client.hpp"
+#include "storage/uri/objects/protocol.hpp"
 
-namespace rtrain::storage::s3 {
+namespace rtrain::storage::objects {
 
-Status upload(Client&, const std::string& local, const std::string& key, const Progress&);
+Status upload(Client&, Protocol&, const std::string& local, const std::string& key, const Progress&);
 // downloads to a file beside the target, then renames it
 Status download(Client&, const std::string& key, const std::string& local, const Progress&);
-// aborts the uploads that an ended writer left unfinished
-Status abort_uploads(Client&, const std::string& key_prefix);
 
-}  // namespace rtrain::storage::s3
+}  // namespace rtrain::storage::objects
