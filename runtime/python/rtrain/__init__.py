@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         kill as kill,
         remote as remote,
     )
+    from rtrain._remote._pools._start import cancel as cancel
     from rtrain._remote._refs import (
         ObjectRef as ObjectRef,
         get as get,

@@ -4,7 +4,7 @@ The names are those of the tables in `_arguments` (a test compares them), of `Op
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
@@ -98,13 +98,13 @@ class RemoteArguments(TypedDict, total=False):
     runtime_env: Mapping[str, Any] | None
     num_returns: int
     name: str | None
+    max_calls: int | None
+    max_retries: int | None
+    retry_exceptions: bool | Sequence[type[BaseException]] | None
     lifetime: str | None
-    max_calls: Any
     max_concurrency: Any
     max_restarts: Any
-    max_retries: Any
     max_task_retries: Any
-    retry_exceptions: Any
     namespace: Any
     scheduling_strategy: Any
 

@@ -90,14 +90,23 @@ WRITERS: Table = {
 }
 _NO_RETRY = "a call that fails, or whose process ends, raises in rtrain.get"
 REMOTE: Table = {
-    "max_calls": Rule("a function's process ends with its call", (None, 0, 1)),
     "max_concurrency": Rule("an actor carries out one call after the other", (None, 1)),
     "max_restarts": Rule("an actor that ends is not made again", (None, 0)),
-    "max_retries": Rule(_NO_RETRY, (None, 0)),
     "max_task_retries": Rule(_NO_RETRY, (None, 0)),
-    "retry_exceptions": Rule(_NO_RETRY, (None, False)),
     "namespace": Rule("actors are known by their handles alone"),
     "scheduling_strategy": Rule("label_selector and resources say which nodes are fit", (None, "DEFAULT")),
+}
+_OWN_RUN = "a call with a name is a run of its own, which executes one call and is not repeated"
+NAMED_CALL: Table = {
+    "max_calls": Rule(_OWN_RUN, (None, 0, 1)),
+    "max_retries": Rule(_OWN_RUN, (None, 0)),
+    "retry_exceptions": Rule(_OWN_RUN, (None, False)),
+}
+_OF_FUNCTIONS = "it is an option of functions; an actor's worker executes all calls, and none is repeated"
+ACTOR: Table = {
+    "max_calls": Rule(_OF_FUNCTIONS),
+    "max_retries": Rule(_OF_FUNCTIONS, (None, 0)),
+    "retry_exceptions": Rule(_OF_FUNCTIONS, (None, False)),
 }
 _WORKERS_OWN = "there is no dashboard, no object store and no service whose logs it would change"
 INIT: Table = {

@@ -156,6 +156,8 @@ def test_who_has_the_secret_gets_through(secret):
 UNPICKLED = {
     "_remote/_hub.py": "a channel whose both ends presented the run's certificate",
     "_remote/_worker.py": "the same, from the other side",
+    "_remote/_pools/_slot.py": "a channel whose both ends presented the run's certificate",
+    "_remote/_pools/_worker.py": "the same, from the other side",
     "_remote/_values.py": "parts of a message of such a channel",
     "tune/_trial_loop.py": "a blob of this user, over the head's API",
     "tune/_file.py": "the user's own experiment",

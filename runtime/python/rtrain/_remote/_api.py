@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import re
-import secrets
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, overload
@@ -15,7 +13,9 @@ from rtrain._lazy import public_in
 from rtrain._remote import _hub
 from rtrain._remote._errors import GetTimeoutError
 from rtrain._remote._hub import Call, Slot
-from rtrain._remote._options import Options
+from rtrain._remote._options import Options, run_name
+from rtrain._remote._pools import _start as _pools
+from rtrain._remote._pools._call import Code
 from rtrain._remote._refs import ObjectRef, get
 
 if TYPE_CHECKING:
@@ -25,27 +25,34 @@ if TYPE_CHECKING:
 
 
 class RemoteFunction:
-    """A function whose calls, made with `.remote(...)`, run on a node. Each call is a run with one worker."""
+    """A function whose calls, made with `.remote(...)`, run on a node. Workers of a pool execute them; a call with a name is
+    a run of its own.
+    """
 
-    def __init__(self, function: Any, options: Options) -> None:
+    def __init__(self, function: Any, options: Options, code: Code | None = None) -> None:
         self._function = function
         self._options = options
+        self._code = code or Code(function)
         functools.update_wrapper(self, function)
 
     def options(self, **given: Unpack[RemoteArguments]) -> RemoteFunction:
         """Returns the same function with other options."""
-        return RemoteFunction(self._function, self._options.changed(**given))
+        return RemoteFunction(self._function, self._options.changed(**given), self._code)
 
     def remote(self, *arguments: Any, **named: Any) -> Any:
         """Starts a call and returns a ref to its value, or `num_returns` refs. Does not wait.
 
-        Raises HeadError if the head refuses the run, and TypeError if the arguments do not fit the function.
+        Raises HeadError if the head refuses the run of its first worker, and TypeError if the arguments do not fit the
+        function.
         """
-        refs = self._started(arguments, named)[1]
+        if self._options.name:
+            refs = self._started(arguments, named)[1]
+        else:
+            refs = _pools.start(self._code, self._options, arguments, named)
         return refs[0] if len(refs) == 1 else refs
 
     def value_within(self, seconds: float | None, *arguments: Any, **named: Any) -> Any:
-        """Starts a call and returns its value. After `seconds` without it, ends the call's run by force and raises
+        """Starts a call in a run of its own and returns its value. After `seconds` without it, ends the call's run by force and raises
         GetTimeoutError.
         """
         slot, refs = self._started(arguments, named)
@@ -57,12 +64,15 @@ class RemoteFunction:
             raise
 
     def _started(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[Slot, list[ObjectRef]]:
-        _fits(self._function, arguments, named)
+        self._code.check(arguments, named)
+        _arguments.check("rtrain.remote", self._options.repetitions(), _arguments.NAMED_CALL)
         hub = _hub.hub()
         what = f"{getattr(self._function, '__name__', 'function')}()"
-        job = self._options.job(self._options.name or _run_name(what), actor=False)
+        job = self._options.job(self._options.name or run_name(what), actor=False)
         slot = Slot(what, actor=False, job=job, hub=hub)
         refs = [ObjectRef(what, _hub.checker(slot)) for _ in range(self._options.num_returns)]
+        for ref in refs:
+            ref._cancel = _pools.canceller_of_run(slot)
         slot.call(Call("function", what, self._function, arguments, named, refs))
         slot.end()
         hub.submit(slot)
@@ -91,9 +101,10 @@ class RemoteClass:
         Raises HeadError if the head refuses the run, and TypeError if the arguments do not fit the class.
         """
         _fits(self._kind, arguments, named)
+        _arguments.check("rtrain.remote", self._options.repetitions(), _arguments.ACTOR)
         hub = _hub.hub()
         what = self._kind.__name__
-        slot = Slot(what, actor=True, job=self._options.job(self._options.name or _run_name(what), actor=True), hub=hub)
+        slot = Slot(what, actor=True, job=self._options.job(self._options.name or run_name(what), actor=True), hub=hub)
         slot.call(Call("construct", f"{what}()", self._kind, arguments, named, [ObjectRef(f"{what}()")]))
         hub.submit(slot)
         return ActorHandle(slot, self._kind)
@@ -219,11 +230,6 @@ def _fits(target: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Non
         signature.bind(*arguments, **named)
     except TypeError as error:
         raise TypeError(f"{getattr(target, '__name__', target)}: {error}") from None
-
-
-def _run_name(what: str) -> str:
-    plain = re.sub(r"[^A-Za-z0-9._-]", "", what).strip("._-") or "remote"
-    return f"{plain[:100]}-{secrets.token_hex(4)}"
 
 
 public_in("rtrain", kill, remote)

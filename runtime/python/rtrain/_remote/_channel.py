@@ -23,6 +23,7 @@ __all__ = ["SLOT_CHARACTERS", "Channel", "ChannelError", "Part", "Secret", "acce
 
 SLOT_CHARACTERS = 16
 _MOST_PARTS = 1 << 20
+_JOINED_MOST = 64 << 10  # bytes of a message that is sent as one piece
 _HANDSHAKE_S = 10.0
 _HANDSHAKES_MOST = 64  # at a time, of one listener
 # A silent peer is detected after 30 s, as between daemons. TCP_USER_TIMEOUT is not set: it would also end the connection to a
@@ -47,6 +48,9 @@ class Channel:
         views = [memoryview(part).cast("B") for part in parts]
         sizes = struct.pack(f">I{len(views)}Q", len(views), *(view.nbytes for view in views))
         with self._sending:
+            if sum(view.nbytes for view in views) <= _JOINED_MOST:
+                self._stream.write(memoryview(b"".join((sizes, *views))))  # one record and one call of the system
+                return
             self._stream.write(memoryview(sizes))
             for view in views:
                 self._stream.write(view)

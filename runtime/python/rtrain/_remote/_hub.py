@@ -30,6 +30,7 @@ from typing import Any
 from rtrain import _closing, _exception_pickle, _runtime_env, _where
 from rtrain._http import SESSION, Head, HeadError, NotFound, Unreachable, part
 from rtrain._remote import _printed, _values
+from rtrain._remote._attached import Attached
 from rtrain._remote._channel import SLOT_CHARACTERS, Channel, ChannelError, Part, accept_all, dial
 from rtrain._remote._cipher import Identity
 from rtrain._remote._code import WorkingDir
@@ -222,6 +223,14 @@ class Slot:
         for ref in call.refs:
             settled(ref, error=kind(f"{call.what}: {self.dead}"))
 
+    # -- for slots of pools ------------------------------------------------------------------------------------------------
+    def seen(self, run: dict[str, Any]) -> None:
+        """Receives the head's newest record of the run while the slot has no worker."""
+
+    def explains(self) -> bool:
+        """Returns true if the caller is shown why the run waits."""
+        return True
+
     def needs_stop(self) -> bool:
         """Returns true if the run must be stopped. A run ends by itself once all its calls are answered and no more follow."""
         with self.changed:
@@ -242,6 +251,7 @@ class Hub:
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._closing = self._closed = False
+        self.attached: list[Attached] = []
         here = _address_towards(head.place.host_port)
         self._door = socket.create_server((here, 0), family=socket.AF_INET6 if ":" in here else socket.AF_INET, backlog=64)
         self.address = f"{here}:{self._door.getsockname()[1]}"
@@ -285,6 +295,11 @@ class Hub:
 
     def wake(self) -> None:
         self._wake.set()
+
+    def add(self, slot: Slot) -> None:
+        """Accepts a worker for a slot without a run of its own."""
+        with self._lock:
+            self._slots[slot.name] = slot
 
     def stop_run(self, slot: Slot) -> None:
         """Stops the run by force. Raises HeadError if the head is unreachable or refuses."""
@@ -352,6 +367,8 @@ class Hub:
             channel = slot.channel
             if channel is not None and slot in by_force:
                 channel.close()
+        for attached in self.attached:
+            attached.close()
         self._until_told([slot for slot in slots if slot not in by_force])
 
     def leave(self) -> None:
@@ -362,6 +379,8 @@ class Hub:
         self._closing = self._closed = True
         self._lock = threading.Lock()
         self._door.close()
+        for attached in self.attached:
+            attached.leave()
         for slot in list(self._slots.values()):
             slot.changed = threading.Condition()
             channel, slot.channel = slot.channel, None
@@ -435,12 +454,15 @@ class Hub:
 
     def _look_at(self, slot: Slot) -> None:
         run = self.head.get(f"/v1/runs/{part(slot.run_id)}")
+        slot.seen(run)
         if run["state"] in _ENDED:
             slot.ends = True
             slot.died(_cause(self.head, run))
         elif slot.constructed and run["state"] in _PLACED_ANEW:
             self.object_gone(slot)
         elif run["state"] == "QUEUED":
+            for attached in self.attached:
+                attached.make_room(slot)
             self._explain(slot)
         else:
             self._dial(slot, run)
@@ -453,7 +475,7 @@ class Hub:
             slot.died(f"for {_REFUSED_S:.0f} s the head did not say how its run is, so it is stopped: {error}")
 
     def _explain(self, slot: Slot) -> None:
-        if time.monotonic() - slot.submitted < _EXPLAIN_AFTER_S:
+        if time.monotonic() - slot.submitted < _EXPLAIN_AFTER_S or not slot.explains():
             return
         try:
             explanation = self.head.get(f"/v1/runs/{part(slot.run_id)}/explain")

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
+import secrets
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rtrain import _arguments, _runtime_env, _where
+
+CPUS = "RTRAIN_REMOTE_CPUS"  # variable of a worker: the CPUs that it may lend while it waits
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,9 @@ class Options:
     runtime_env: Mapping[str, Any] = field(default_factory=dict)
     num_returns: int = 1
     name: str | None = None
+    max_calls: int | None = None  # calls of one worker; 0: no limit
+    max_retries: int | None = None
+    retry_exceptions: bool | Sequence[type[BaseException]] | None = None
     lifetime: str | None = None
 
     def changed(self, **given: Any) -> Options:
@@ -43,10 +50,19 @@ class Options:
             raise ValueError("an actor ends with its last handle or its driver; lifetime='detached' is not supported")
         if options.num_returns < 1:
             raise ValueError(f"num_returns is {options.num_returns}; it is 1 or more")
+        _check_repetitions(options)
         unsupported = sorted(set(options.runtime_env) - {"env_vars"})
         if unsupported:
             raise ValueError(f"runtime_env of a remote call takes env_vars; {', '.join(unsupported)} is not supported")
         return options
+
+    def repetitions(self) -> dict[str, Any]:
+        """Returns the options that concern workers which execute several calls."""
+        return {name: getattr(self, name) for name in ("max_calls", "max_retries", "retry_exceptions")}
+
+    def calls_of_a_worker(self) -> int:
+        """Returns how many calls a worker executes before it ends, so that the memory of its GPUs is free; 0: no limit."""
+        return (1 if self.num_gpus else 0) if self.max_calls is None else self.max_calls
 
     def job(self, name: str, *, actor: bool) -> dict[str, Any]:
         """Returns the job of a run with one worker that has these resources.
@@ -75,10 +91,29 @@ class Options:
             "version": 1,
             "name": name,
             "entrypoint": [sys.executable, "-m", "rtrain._remote._worker"],
-            "env": {**own, **variables},
+            "env": {**own, **variables, CPUS: f"{amounts['CPU']:g}"},
             "scaling": scaling,
             "labels": {"rtrain.remote": "actor" if actor else "task"},
         }
+
+
+def run_name(what: str) -> str:
+    """Returns a new name for a run that does `what`."""
+    plain = re.sub(r"[^A-Za-z0-9._-]", "", what).strip("._-") or "remote"
+    return f"{plain[:100]}-{secrets.token_hex(4)}"
+
+
+def _check_repetitions(options: Options) -> None:
+    for name, least in (("max_calls", 0), ("max_retries", -1)):
+        value = getattr(options, name)
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
+            raise ValueError(f"{name} is {value!r}; it is a whole number, {least} or more")
+    given = options.retry_exceptions
+    if given is None or isinstance(given, bool):
+        return
+    kinds = given if isinstance(given, (list, tuple)) else [given]
+    if not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds):
+        raise ValueError("retry_exceptions is True, False or a list of classes of exceptions")
 
 
 def _amount(given: float | None, otherwise: float) -> float:

@@ -30,11 +30,13 @@ class PrintedLines:
         self._lines: queue.SimpleQueue[tuple[str, str] | threading.Event] = queue.SimpleQueue()
         self._begun: dict[tuple[int, str], str] = {}  # incomplete lines, by thread and stream
         self._left_out = 0
+        self._is_flushed = True
         sys.stdout = _Copied(sys.stdout, "out", self)
         sys.stderr = _Copied(sys.stderr, "err", self)
         threading.Thread(target=self._send_all, daemon=True, name="rtrain prints").start()
 
     def add(self, stream: str, text: str) -> None:
+        self._is_flushed = False
         place = threading.get_ident(), stream
         *whole, rest = (self._begun.pop(place, "") + text).split("\n")
         if len(rest) > _LINE_MOST:
@@ -54,6 +56,9 @@ class PrintedLines:
         """Waits until all lines are sent or cannot be sent. An answer is sent after this, so it arrives behind the printed
         lines.
         """
+        if self._is_flushed:
+            return
+        self._is_flushed = True
         for place in list(self._begun):
             self._put(place[1], [self._begun.pop(place, "")])
         sent = threading.Event()

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from rtrain import _arguments, _exception_pickle
 from rtrain._lazy import public_in
-from rtrain._remote import _values
+from rtrain._remote import _blocked, _values
 from rtrain._remote._channel import Part
 from rtrain._remote._errors import GetTimeoutError, RemoteError
 
@@ -39,6 +40,8 @@ class ObjectRef:
         self._parts: Sequence[Part] | None = None
         self._value: Any = None
         self._error: BaseException | None = None
+        self._callbacks: list[Callable[[], None]] = []
+        self._cancel: Callable[[bool, bool], None] | None = None  # takes `force` and `recursive` of rtrain.cancel
 
     def done(self) -> bool:
         """Returns whether the value or the error is there, so that `rtrain.get` would return at once."""
@@ -50,6 +53,17 @@ class ObjectRef:
                 return
             self._parts, self._value, self._error, self._done = parts, value, error, True
             _settled.notify_all()
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
+
+    def _when_done(self, callback: Callable[[], None]) -> None:
+        """Calls `callback` in any thread once the value or the error is there, at once if it is there."""
+        with _settled:
+            if not self._done:
+                self._callbacks.append(callback)
+                return
+        callback()
 
     def _wait(self, deadline: float | None) -> bool:
         while not self._done:
@@ -78,7 +92,12 @@ class ObjectRef:
         return self._value
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Waits for the value and pickles it with the ref, so that `get` works in any process."""
+        """Waits for the value and pickles it with the ref, so that `get` works in any process. Within `collecting` it does not
+        wait.
+        """
+        if not self._done and _collected.refs is not None:
+            _collected.refs.append(self)
+            return _arrived, (self._what, None, None)
         self._wait(None)
         try:
             return _arrived, (self._what, self._get(None), None)
@@ -104,9 +123,10 @@ def get(refs: ObjectRef | Sequence[ObjectRef], *, timeout: float | None = None) 
     for a value that this process cannot unpickle.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
-    if isinstance(refs, ObjectRef):
-        return refs._get(deadline)
-    return [ref._get(deadline) for ref in _listed("get", refs)]
+    listed = [refs] if isinstance(refs, ObjectRef) else _listed("get", refs)
+    with contextlib.nullcontext() if all(ref._done for ref in listed) else _blocked.waiting():
+        values = [ref._get(deadline) for ref in listed]
+    return values[0] if isinstance(refs, ObjectRef) else values
 
 
 def _listed(caller: str, refs: Any) -> list[ObjectRef]:
@@ -127,10 +147,15 @@ def wait(
     Returns two lists, both in the order given: the refs that are done, and the others. `fetch_local` changes nothing.
     """
     _arguments.check_named("wait", fetch_local=fetch_local)
-    waiting = [refs] if isinstance(refs, ObjectRef) else _listed("wait", refs)
+    waiting: list[ObjectRef] = [refs] if isinstance(refs, ObjectRef) else _listed("wait", refs)
     if isinstance(refs, ObjectRef) or not 1 <= num_returns <= len(waiting) or len(set(map(id, waiting))) != len(waiting):
         raise ValueError("rtrain.wait takes a list of different refs, and num_returns between 1 and their number")
     deadline = None if timeout is None else time.monotonic() + timeout
+    with _blocked.waiting():
+        return _waited(waiting, num_returns, deadline)
+
+
+def _waited(waiting: list[ObjectRef], num_returns: int, deadline: float | None) -> tuple[list[ObjectRef], list[ObjectRef]]:
     while True:
         done = [ref for ref in waiting if ref.done()][:num_returns]
         left = 0.5 if deadline is None else min(0.5, deadline - time.monotonic())
@@ -150,6 +175,23 @@ def put(value: Any) -> ObjectRef:
     ref = ObjectRef(f"put({type(value).__name__})")
     ref._settle(value=value)
     return ref
+
+
+class _Collected(threading.local):
+    refs: list[ObjectRef] | None = None
+
+
+_collected = _Collected()
+
+
+@contextlib.contextmanager
+def collecting() -> Iterator[list[ObjectRef]]:
+    """Collects the refs without a value that this thread pickles. A pickle of such a ref is of no use."""
+    before, _collected.refs = _collected.refs, []
+    try:
+        yield _collected.refs
+    finally:
+        _collected.refs = before
 
 
 def settled(ref: ObjectRef, *, parts: Sequence[Part] | None = None, error: BaseException | None = None) -> None:

@@ -1,0 +1,12 @@
+"""A part of this process that the hub notifies, although it imports the hub: the pools of remote functions."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Attached(Protocol):
+    def close(self) -> None: ...
+    def leave(self) -> None: ...
+    def make_room(self, slot: object) -> None:
+        """Receives a slot whose run waits for resources."""

@@ -1,0 +1,185 @@
+"""The connection of a pool to one of its workers: a run with one worker, or a process on the CPUs of a blocked worker."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from rtrain._remote import _printed
+from rtrain._remote._channel import Channel, ChannelError, Part
+from rtrain._remote._hub import Hub, Slot
+from rtrain._remote._pools._call import PoolCall
+
+_FUNCTIONS_MOST = 500  # functions that a worker keeps
+
+
+class Owner(Protocol):
+    """The pool of a slot, which receives its events."""
+
+    def worker_connected(self, slot: PoolSlot) -> None: ...
+    def worker_answered(self, slot: PoolSlot, head: dict[str, Any], parts: list[bytearray]) -> None: ...
+    def worker_seen(self, slot: PoolSlot, run: dict[str, Any]) -> None: ...
+    def worker_disconnected(self, slot: PoolSlot) -> None: ...
+    def worker_ended(self, slot: PoolSlot, why: str, error: type[Exception] | None) -> None: ...
+    def running(self, slot: PoolSlot) -> str: ...
+    def explains(self, slot: PoolSlot) -> bool: ...
+    def is_idle(self, slot: PoolSlot) -> bool: ...
+
+
+class PoolSlot(Slot):
+    """A slot whose worker executes calls of its pool, one after the other."""
+
+    def __init__(self, owner: Owner, what: str, job: dict[str, Any], hub: Hub) -> None:
+        super().__init__(what, actor=False, job=job, hub=hub)
+        self.owner = owner
+        self.last_run: dict[str, Any] = {}  # the head's newest answer about the run
+        self.is_needless = False  # the pool has removed it from its plan
+        self.is_expected_to_end = False  # a call was cancelled by force, or the run gave way while it was idle
+        self.is_stopped_here = False  # as its worker sent nothing, or a call was cancelled by force
+        self._outbox: deque[Callable[[_Message], None]] = deque()
+        self._functions: OrderedDict[int, None] = OrderedDict()  # that the worker has, the least recently used first
+
+    # -- to the worker ---------------------------------------------------------------------------------------------------
+    def give(self, calls: list[PoolCall]) -> None:
+        self._put(lambda message: message.add_calls(calls, self._functions))
+
+    def order(self, **order: Any) -> None:
+        """Sends a message without parts, such as {"op": "back"}."""
+        self._put(lambda message: message.orders.append(order))
+
+    def end(self) -> None:
+        with self.changed:
+            self.ending = True
+            self.changed.notify_all()
+
+    def _put(self, item: Callable[[_Message], None]) -> None:
+        with self.changed:
+            self._outbox.append(item)
+            self.changed.notify_all()
+
+    def connected(self, channel: Channel) -> None:
+        with self.changed:
+            is_unwanted = bool(self.dead or self.stopping)
+        if is_unwanted:
+            channel.close()
+            return
+        before = self.channel
+        if before is not None:
+            self.owner.worker_disconnected(self)
+            before.close()
+        with self.changed:
+            self.channel = channel
+            self._outbox.clear()
+            self._functions.clear()
+            self.changed.notify_all()
+        threading.Thread(target=self._send_all, args=(channel,), daemon=True, name=f"rtrain {self.what} send").start()
+        threading.Thread(target=self._receive_all, args=(channel,), daemon=True, name=f"rtrain {self.what} receive").start()
+        self.owner.worker_connected(self)
+
+    def _send_all(self, channel: Channel) -> None:
+        while True:
+            with self.changed:
+                while not (self._outbox or self.ending) and self.channel is channel:
+                    self.changed.wait(60.0)
+                if self.channel is not channel:
+                    return
+                items = list(self._outbox)
+                self._outbox.clear()
+            message = _Message()
+            for item in items:
+                item(message)
+            try:
+                for parts in message.all_parts():
+                    channel.send(parts)
+                if self.ending and not self._outbox:
+                    channel.send([pickle.dumps({"op": "end"})])
+                    with self.changed:
+                        self.end_sent = True
+                        self.changed.notify_all()
+                    return
+            except ChannelError:
+                return  # the receiving thread gets the same error and handles it
+
+    def _receive_all(self, channel: Channel) -> None:
+        try:
+            while True:
+                parts = channel.receive()
+                head = pickle.loads(parts[0])
+                if self.channel is not channel:
+                    return
+                if head.get("op") == "said":
+                    _printed.show(self.owner.running(self), head)
+                else:
+                    self.owner.worker_answered(self, head, parts[1:])
+        except ChannelError:
+            with self.changed:
+                is_current = self.channel is channel
+                if is_current:
+                    self.channel = None
+                self.changed.notify_all()
+            if is_current:
+                self.lost_channel()
+
+    def stop(self) -> None:
+        """Ends the worker by force."""
+        self.hub.let_go(self)
+
+    def check(self) -> None:
+        """Finds out whether the worker has ended, where the head does not know it."""
+
+    def lost_channel(self) -> None:
+        self.hub.wake()  # the head has the cause
+
+    # -- from the hub ----------------------------------------------------------------------------------------------------
+    def seen(self, run: dict[str, Any]) -> None:
+        self.owner.worker_seen(self, run)
+
+    def explains(self) -> bool:
+        return self.owner.explains(self)
+
+    def died(self, why: str, error: type[Exception] | None = None) -> None:
+        with self.changed:
+            is_first = not self.dead
+            self.dead = self.dead or why
+            self.changed.notify_all()
+        if is_first:
+            self.owner.worker_ended(self, why, error)
+
+    def needs_stop(self) -> bool:
+        if not self.run_id or self.ends:
+            return False
+        return self.channel is None or not self.owner.is_idle(self)
+
+
+class _Message:
+    """Collects what is sent to a worker at a time."""
+
+    def __init__(self) -> None:
+        self.orders: list[dict[str, Any]] = []
+
+    def add_calls(self, calls: list[PoolCall], functions: OrderedDict[int, None]) -> None:
+        """functions: those that the worker has. Adds the pickles of others."""
+        sent, heads, parts = [], [], []
+        for call in calls:
+            number = call.code.number
+            if number not in functions:
+                function_parts = call.code.parts or []
+                sent.append((number, len(function_parts)))
+                parts += function_parts
+            functions[number] = None
+            functions.move_to_end(number)
+        for call in calls:
+            heads.append((call.number, call.code.number, call.what, len(call.refs), len(call.parts or ())))
+            parts += call.parts or ()
+        dropped = []
+        while len(functions) > _FUNCTIONS_MOST + len(calls):
+            dropped.append(functions.popitem(last=False)[0])
+        head = {"op": "calls", "functions": sent, "calls": heads, "drop": dropped}
+        self.orders.append({"calls": [pickle.dumps(head), *parts]})
+
+    def all_parts(self) -> list[list[Part]]:
+        """Returns the messages in their order."""
+        return [order["calls"] if "calls" in order else [pickle.dumps(order)] for order in self.orders]
