@@ -350,3 +350,14 @@ def test_no_call_is_ever_forgotten_or_in_two_places(seed: int) -> None:
         story.decide()
         assert everywhere(story) == sorted(open_calls)
         assert sum(story.plan._waiting.values()) == len(story.plan.queue)
+
+
+def test_after_a_failed_start_no_other_worker_starts_for_a_while() -> None:
+    story = Story()
+    story.calls(10)
+    story.decide()
+    story.plan.lost("w1", is_counted=False)
+    story.plan.no_start_before = story.now + 5.0
+    assert story.decide().start == 0 and story.decide().wake_at == pytest.approx(story.now + 5.0)
+    story.now += 5.0
+    assert story.decide().start == 1

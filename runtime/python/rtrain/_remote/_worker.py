@@ -25,6 +25,7 @@ from rtrain.train._worker import _errors_text
 
 _DIAL_S = 3.0
 _BE_DIALLED_S = 60.0
+_BE_DIALLED_REFUSED_S = 5.0
 
 
 def main() -> int:
@@ -42,20 +43,23 @@ def main() -> int:
 
 def _find_driver(slot: str, identity: Identity) -> Channel:
     tried = []
+    is_refused = True  # the driver's machine answers, and the driver does not listen: it has most likely ended
     for text in os.environ.get("RTRAIN_REMOTE_DRIVER", "").split(","):
         host, _, port = text.rpartition(":")
         try:
             return dial((host, int(port)), slot, identity, _DIAL_S)
         except (OSError, ValueError) as error:
             tried.append(f"{text}: {error}")
+            is_refused = is_refused and isinstance(error, ConnectionRefusedError)
+    within_s = _BE_DIALLED_REFUSED_S if is_refused else _BE_DIALLED_S
     here = os.environ.get("MASTER_ADDR") or "127.0.0.1"
     with socket.create_server((here, 0), family=socket.AF_INET6 if ":" in here else socket.AF_INET) as door:
-        door.settimeout(_BE_DIALLED_S)
+        door.settimeout(within_s)
         address = f"{here}:{door.getsockname()[1]}"
         import rtrain.train
 
         rtrain.train.report({"rtrain_remote_address": address})
-        deadline = time.monotonic() + _BE_DIALLED_S
+        deadline = time.monotonic() + within_s
         while time.monotonic() < deadline:
             try:
                 return answer(door.accept()[0], {slot: identity}.get)[1]
@@ -64,7 +68,7 @@ def _find_driver(slot: str, identity: Identity) -> Channel:
             except ChannelError as error:
                 tried.append(str(error))
     raise ConnectionError(
-        f"neither reaches the other: {'; '.join(tried)}; and nobody dialled {address} within {_BE_DIALLED_S:.0f} s. Start the "
+        f"neither reaches the other: {'; '.join(tried)}; and nobody dialled {address} within {within_s:.0f} s. Start the "
         "driver where nodes can be reached, or as a job of its own (`entrypoint: python driver.py`)"
     )
 

@@ -86,6 +86,7 @@ class Plan:
         self.limits = limits
         self.queue: deque[Task] = deque()
         self.workers: dict[str, Worker] = {}
+        self.no_start_before = 0.0  # a time, after a worker could not be started
         self._estimates: dict[int, float] = {}
         self._waiting: Counter[int] = Counter()  # calls in the queue, by function
         self._empty_since = 0.0
@@ -265,6 +266,9 @@ class Plan:
             useful = min(useful, math.ceil(self._seconds_waiting(connected, now) / self.limits.start_s))
             useful -= sum(self._soon_free(worker, now) for worker in connected)
             orders.wake_at = min(orders.wake_at, now + self.limits.start_s / 4)
+        if now < self.no_start_before:
+            orders.wake_at = min(orders.wake_at, self.no_start_before)
+            return
         # Doubles at most with each start, so that runs which the head cannot place never outnumber those it has placed.
         orders.start = max(0, min(useful, max(self.limits.first, len(connected))) - starting)
 

@@ -25,6 +25,7 @@ _PLACED_ANEW = ("QUEUED", "RECOVERING", "STARTING")
 _MOVED = ("preempted_by", "quota_reclaimed", "node_drains", "drained_by", "resize_requested", "room_to_grow", "requested_by")
 UNCOUNTED = frozenset({*_MOVED, "yielded"})
 _OF_NODES = frozenset({"node_lost", "node_left", "nodes_lost", "node_forgot", "end_unseen"})
+_AFTER_FAILED_START_S = 10.0  # no other worker starts in this time
 _STARTS_MOST = 3  # starts in a row that nodes may make fail
 _SILENT_S = 10.0  # a worker without a connection whose run goes on is stopped after this time
 _FORCED_S = 2.0  # a worker that does not end by itself for a cancelled call is stopped after this time
@@ -232,6 +233,7 @@ class Pool:
                 slot.end()
                 return
             self._starts_failed = 0
+            self._plan.no_start_before = 0.0
             self._silent.pop(slot.name, None)
             self._plan.connected(slot.name, time.monotonic())
             self._decide()
@@ -279,8 +281,12 @@ class Pool:
         if self._over(call):
             call.fail(task_error(text, cause))
 
-    def worker_disconnected(self, slot: PoolSlot) -> None:
-        """Queues the calls of a worker again whose run has another process already."""
+    def worker_replaced(self, slot: PoolSlot) -> None:
+        """Queues the calls of a worker again whose run has another process already. Does nothing for the run's first one."""
+        with self.lock:
+            worker = self._plan.workers.get(slot.name)
+        if worker is None or not worker.is_connected:
+            return
         cause, is_counted = self._cause_of_last_end(slot)
         self._lost(slot, cause, is_counted=is_counted, stays=True)
 
@@ -319,12 +325,17 @@ class Pool:
     def _never_connected(self, slot: PoolSlot, why: str) -> None:
         kind = self._kind_of_last_end(slot)
         with self.lock:
+            now = time.monotonic()
             self._plan.lost(slot.name, is_counted=False)
             self._starts_failed += 1
-            others = any(not isinstance(other, LentSlot) for other in self._slots.values())
-            if others or (kind in UNCOUNTED | _OF_NODES and self._starts_failed < _STARTS_MOST):
+            is_of_nodes = kind in UNCOUNTED | _OF_NODES and self._starts_failed < _STARTS_MOST
+            if not is_of_nodes:
+                self._plan.no_start_before = now + _AFTER_FAILED_START_S
+            if is_of_nodes or any(not isinstance(other, LentSlot) for other in self._slots.values()):
                 self._decide()
                 return
+            self._plan.no_start_before = now
+            self._starts_failed = 0
             failed = self._emptied()
         for call in failed:
             call.fail(WorkerCrashedError(f"{call.what}: {why}"))
