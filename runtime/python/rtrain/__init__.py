@@ -15,6 +15,8 @@ if TYPE_CHECKING:
         kill as kill,
         remote as remote,
     )
+    from rtrain._remote._generator import ObjectRefGenerator as ObjectRefGenerator
+    from rtrain._remote._methods import method as method
     from rtrain._remote._pools._start import cancel as cancel
     from rtrain._remote._refs import (
         ObjectRef as ObjectRef,

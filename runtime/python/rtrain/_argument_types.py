@@ -5,7 +5,7 @@ The names are those of the tables in `_arguments` (a test compares them), of `Op
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 if TYPE_CHECKING:
     from rtrain.train._configs import RunConfig, ScalingConfig
@@ -96,17 +96,31 @@ class RemoteArguments(TypedDict, total=False):
     accelerator_type: str | None
     label_selector: Mapping[str, str] | None
     runtime_env: Mapping[str, Any] | None
-    num_returns: int
+    num_returns: int | Literal["streaming"] | None
     name: str | None
     max_calls: int | None
     max_retries: int | None
     retry_exceptions: bool | Sequence[type[BaseException]] | None
     lifetime: str | None
-    max_concurrency: Any
-    max_restarts: Any
-    max_task_retries: Any
+    max_concurrency: int | None
+    max_restarts: int
+    max_task_retries: int
+    max_pending_calls: int
+    _generator_backpressure_num_objects: int | None
+    concurrency_groups: Any
+    get_if_exists: Any
     namespace: Any
     scheduling_strategy: Any
+
+
+class MethodArguments(TypedDict, total=False):
+    """Arguments of `@rtrain.method(...)` and of a method's `.options(...)`."""
+
+    num_returns: int | Literal["streaming"] | None
+    max_task_retries: int | None
+    retry_exceptions: bool | Sequence[type[BaseException]]
+    _generator_backpressure_num_objects: int | None
+    concurrency_group: Any
 
 
 class RestoreArguments(TypedDict, total=False):

@@ -89,10 +89,11 @@ WRITERS: Table = {
     "arrow_parquet_args_fn": Rule("options of pyarrow's ParquetWriter are given as arguments", refused=True),
 }
 _NO_RETRY = "a call that fails, or whose process ends, raises in rtrain.get"
+_GROUPS = "max_concurrency counts for all methods of an actor alike"
+METHOD: Table = {"concurrency_group": Rule(_GROUPS, refused=True)}
 REMOTE: Table = {
-    "max_concurrency": Rule("an actor carries out one call after the other", (None, 1)),
-    "max_restarts": Rule("an actor that ends is not made again", (None, 0)),
-    "max_task_retries": Rule(_NO_RETRY, (None, 0)),
+    "concurrency_groups": Rule(_GROUPS, (None, {}, []), refused=True),
+    "get_if_exists": Rule("no actor is found by its name: pass its handle", (None, False), refused=True),
     "namespace": Rule("actors are known by their handles alone"),
     "scheduling_strategy": Rule("label_selector and resources say which nodes are fit", (None, "DEFAULT")),
 }
@@ -173,7 +174,6 @@ NAMED: Mapping[str, Table] = {  # parameters that are in a signature only for sc
     "TuneConfig": {
         "chdir_to_trial_dir": Rule("a trial runs where its worker starts"),
     },
-    "kill": {"no_restart": Rule("an actor that ends is not made again", (None, True))},
     "wait": {"fetch_local": Rule("a value is sent to its driver when it is there", (None, True))},
     "PopulationBasedTraining": {"log_config": Rule("no file has the changes of configs; reports have them", (None, True, False))},
     "JupyterNotebookReporter": {"overwrite": Rule("each table stands below the one before", (None, True))},

@@ -13,11 +13,13 @@ import channels
 import pytest
 from rtrain._http import Conflict, Head, HeadError, NotFound, Unreachable
 from rtrain._remote import _hub, _values, _worker
+from rtrain._remote._actors._slot import ActorSlot
 from rtrain._remote._api import ActorHandle, kill
+from rtrain._remote._calls import Call
 from rtrain._remote._channel import ChannelError, answer, dial
 from rtrain._remote._cipher import Identity
 from rtrain._remote._errors import ActorDiedError, TaskCancelledError
-from rtrain._remote._hub import Call, Hub, Slot
+from rtrain._remote._hub import Hub, Slot
 from rtrain._remote._refs import ObjectRef
 from rtrain._settings import Place
 
@@ -69,7 +71,7 @@ def actor() -> tuple[FakeHead, Hub, Slot, ObjectRef]:
     ref = ObjectRef("Actor.wait()")
     head = FakeHead({"name": "actor", "run_id": "r-1", "state": "RECOVERING"}, ref)
     hub = Hub(head)
-    slot = Slot("Actor", True, {}, hub, run_id="r-1", constructed=True, identity=Identity(channels.RUN))
+    slot = ActorSlot("Actor", True, {}, hub, run_id="r-1", constructed=True, identity=Identity(channels.RUN))
     slot.sent[1] = Call("method", "Actor.wait()", None, (), {}, [ref])
     yield head, hub, slot, ref
     hub.close()
@@ -115,8 +117,9 @@ def test_one_whose_worker_cannot_be_reached_is_stopped_before_its_caller_hears_o
     assert "neither side reaches the other" in cause(ref)
 
 
-def handle_of(slot: Slot) -> ActorHandle:
-    return ActorHandle(slot, object)
+def handle_of(slot: ActorSlot) -> ActorHandle:
+    slot.held()
+    return ActorHandle(slot, {}, {})
 
 
 def test_a_killed_actor_s_run_is_stopped_before_its_caller_hears_of_it(actor) -> None:
@@ -275,7 +278,7 @@ def test_a_driver_that_ends_waits_until_its_actors_know_that_they_may(actor, mon
 
 def test_the_cluster_knows_why_a_call_failed_before_its_driver_does(monkeypatch) -> None:
     causes: list[str] = []
-    monkeypatch.setattr(_worker, "_tell_cause", lambda cause, shown: causes.append(cause))
+    monkeypatch.setattr(_worker, "tell_cause", lambda cause, shown: causes.append(cause))
 
     class Driver:
         def send(self, parts: list[Any]) -> None:

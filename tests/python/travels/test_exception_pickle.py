@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 from rtrain import _exception_pickle, exceptions
-from rtrain._remote import _hub, _refs, _values, _worker
+from rtrain._remote import _calls, _refs, _values, _worker
+from rtrain._remote._actors._performers import InOrder
+from rtrain._remote._actors._server import ActorServer
 from rtrain._remote._errors import TaskError, task_error
 from rtrain.train import ControllerError, UserExceptionWithTraceback, WorkerGroupError
 from rtrain.train._driver import _outcome, _raised
@@ -99,7 +101,7 @@ def gone(monkeypatch: pytest.MonkeyPatch) -> None:
 def answered(monkeypatch: pytest.MonkeyPatch, raise_it: Any, op: str = "function") -> tuple[list[bytes], str]:
     """Returns the answer of a worker whose call raises, and the cause that its agent gets."""
     causes: list[str] = []
-    monkeypatch.setattr(_worker, "_tell_cause", lambda cause, shown: causes.append(cause))
+    monkeypatch.setattr(_worker, "tell_cause", lambda cause, shown: causes.append(cause))
     monkeypatch.setattr(_values, "unpack", lambda parts: (raise_it, (), {}))
     channel = Answers()
     _worker._Server(channel)._answer({"op": op, "id": 1, "what": "fails()", "returns": 1}, [])
@@ -109,7 +111,7 @@ def answered(monkeypatch: pytest.MonkeyPatch, raise_it: Any, op: str = "function
 
 def read(parts: list[bytes]) -> BaseException:
     """Returns the exception that the driver makes of the answer."""
-    text, cause = _hub._unpacked_error(pickle.loads(parts[0]), [bytearray(part) for part in parts[1:]])
+    text, cause = _calls.unpacked_error(pickle.loads(parts[0]), [bytearray(part) for part in parts[1:]])
     return task_error(text, cause)
 
 
@@ -201,7 +203,7 @@ def test_a_group_is_a_group_and_its_exceptions_are_in_the_text(monkeypatch) -> N
 @pytest.mark.parametrize("error", [SystemExit(0), SystemExit("no more"), KeyboardInterrupt(), GeneratorExit("g")])
 def test_what_is_no_exception_arrives_and_a_function_s_worker_fails(monkeypatch, error) -> None:
     causes: list[str] = []
-    monkeypatch.setattr(_worker, "_tell_cause", lambda cause, shown: causes.append(cause))
+    monkeypatch.setattr(_worker, "tell_cause", lambda cause, shown: causes.append(cause))
     monkeypatch.setattr(_values, "unpack", lambda parts: (raising(error), (), {}))
     server = _worker._Server(channel := Answers())
     server._answer({"op": "function", "id": 1, "what": "fails()", "returns": 1}, [])
@@ -213,17 +215,19 @@ def test_what_is_no_exception_arrives_and_a_function_s_worker_fails(monkeypatch,
 
 def test_a_method_that_calls_sys_exit_ends_its_actor_with_that_cause(monkeypatch) -> None:
     causes: list[str] = []
-    monkeypatch.setattr(_worker, "_tell_cause", lambda cause, shown: causes.append(cause))
+    monkeypatch.setattr(_worker, "tell_cause", lambda cause, shown: causes.append(cause))
     monkeypatch.setattr(_values, "unpack", lambda parts: ("leave", (), {}))
-    server = _worker._Server(channel := Answers())
+    ended: list[int] = []
+    monkeypatch.setattr(_worker, "end", ended.append)
+    server = ActorServer(channel := Answers())
 
     class Actor:
         def leave(self) -> None:
             sys.exit(3)
 
     server._instance = Actor()
-    with pytest.raises(SystemExit):
-        server._answer({"op": "method", "id": 1, "what": "Actor.leave()", "returns": 1}, [])
+    InOrder(server)._perform(server.maker, ({"op": "method", "id": 1, "what": "Actor.leave()", "returns": 1}, []))
+    assert ended == [3]
     assert causes[0].startswith("SystemExit: 3") and pickle.loads(channel.parts[0])["ok"] is False
 
 
@@ -236,7 +240,7 @@ def test_the_cause_that_the_cluster_shows_begins_with_the_exception(only_there, 
 
 
 def test_a_driver_reads_the_answers_of_a_worker_of_0_1_0() -> None:
-    text, cause = _hub._unpacked_error({"ok": False}, [bytearray(pickle.dumps(("its text", KeyError("x"))))])
+    text, cause = _calls.unpacked_error({"ok": False}, [bytearray(pickle.dumps(("its text", KeyError("x"))))])
     assert text == "its text" and type(cause) is KeyError
 
 

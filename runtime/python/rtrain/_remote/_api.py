@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import functools
 import inspect
-import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, overload
 
 from rtrain import _arguments
 from rtrain._lazy import public_in
 from rtrain._remote import _hub
+from rtrain._remote._actors._handle import ActorHandle, ActorMethod
+from rtrain._remote._actors._slot import ActorSlot
+from rtrain._remote._calls import Call
 from rtrain._remote._errors import GetTimeoutError
-from rtrain._remote._hub import Call, Slot
+from rtrain._remote._generator import ObjectRefGenerator, Stream
+from rtrain._remote._hub import Slot
+from rtrain._remote._methods import STREAMING, is_async, is_generator, methods_of
 from rtrain._remote._options import Options, run_name
 from rtrain._remote._pools import _start as _pools
 from rtrain._remote._pools._call import Code
@@ -40,14 +44,18 @@ class RemoteFunction:
         return RemoteFunction(self._function, self._options.changed(**given), self._code)
 
     def remote(self, *arguments: Any, **named: Any) -> Any:
-        """Starts a call and returns a ref to its value, or `num_returns` refs. Does not wait.
+        """Starts a call and returns a ref to its value, or `num_returns` refs, or an ObjectRefGenerator. Does not wait.
 
         Raises HeadError if the head refuses the run of its first worker, and TypeError if the arguments do not fit the
         function.
         """
+        returns = self._options.num_returns or (STREAMING if is_generator(self._function) else 1)
+        if returns == STREAMING:
+            return self._generator(arguments, named)
         if self._options.name:
             refs = self._started(arguments, named)[1]
         else:
+            self._options.check_for_function()
             refs = _pools.start(self._code, self._options, arguments, named)
         return refs[0] if len(refs) == 1 else refs
 
@@ -64,19 +72,31 @@ class RemoteFunction:
             raise
 
     def _started(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[Slot, list[ObjectRef]]:
-        self._code.check(arguments, named)
-        _arguments.check("rtrain.remote", self._options.repetitions(), _arguments.NAMED_CALL)
-        hub = _hub.hub()
-        what = f"{getattr(self._function, '__name__', 'function')}()"
-        job = self._options.job(self._options.name or run_name(what), actor=False)
-        slot = Slot(what, actor=False, job=job, hub=hub)
-        refs = [ObjectRef(what, _hub.checker(slot)) for _ in range(self._options.num_returns)]
+        slot = self._slot(arguments, named)
+        refs = [ObjectRef(slot.what, _hub.checker(slot)) for _ in range(int(self._options.num_returns or 1))]
         for ref in refs:
             ref._cancel = _pools.canceller_of_run(slot)
-        slot.call(Call("function", what, self._function, arguments, named, refs))
+        slot.call(Call("function", slot.what, self._function, arguments, named, refs))
         slot.end()
-        hub.submit(slot)
+        slot.hub.submit(slot)
         return slot, refs
+
+    def _generator(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> ObjectRefGenerator:
+        slot = self._slot(arguments, named)
+        stream = Stream(slot.what, self._options._generator_backpressure_num_objects, _hub.checker(slot))
+        slot.call(Call("function", slot.what, self._function, arguments, named, [stream.ended], stream=stream))
+        slot.end()
+        slot.hub.submit(slot)
+        return ObjectRefGenerator(stream)
+
+    def _slot(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> Slot:
+        """Returns a new run for one call. Raises TypeError if the arguments do not fit the function."""
+        self._options.check_for_function()
+        self._code.check(arguments, named)
+        _arguments.check("rtrain.remote", self._options.repetitions(), _arguments.NAMED_CALL)
+        what = f"{getattr(self._function, '__name__', 'function')}()"
+        job = self._options.job(self._options.name or run_name(what), actor=False)
+        return Slot(what, actor=False, job=job, hub=_hub.hub())
 
     def __call__(self, *_: Any, **__: Any) -> Any:
         raise TypeError(f"{self.__name__} is remote: call {self.__name__}.remote(...), and rtrain.get its value")  # type: ignore[attr-defined]
@@ -102,62 +122,20 @@ class RemoteClass:
         """
         _fits(self._kind, arguments, named)
         _arguments.check("rtrain.remote", self._options.repetitions(), _arguments.ACTOR)
-        hub = _hub.hub()
-        what = self._kind.__name__
-        slot = Slot(what, actor=True, job=self._options.job(self._options.name or run_name(what), actor=True), hub=hub)
-        slot.call(Call("construct", f"{what}()", self._kind, arguments, named, [ObjectRef(f"{what}()")]))
+        options, what, hub = self._options, self._kind.__name__, _hub.hub()
+        methods = methods_of(self._kind)
+        limits = {"max_task_retries": options.max_task_retries, "max_pending_calls": options.max_pending_calls}
+        fields = {"concurrency": options.max_concurrency, "is_async": is_async(self._kind)}
+        job = options.job(options.name or run_name(what), actor=True)
+        slot = ActorSlot(what, actor=True, job=job, hub=hub, max_restarts=options.max_restarts, options=fields)
+        made = (self._kind, methods, limits)
+        slot.construct(Call("construct", f"{what}()", made, arguments, named, [ObjectRef(f"{what}()")]))
+        slot.held()
         hub.submit(slot)
-        return ActorHandle(slot, self._kind)
+        return ActorHandle(slot, methods, limits)
 
     def __call__(self, *_: Any, **__: Any) -> Any:
         raise TypeError(f"{self.__name__} is remote: make it with {self.__name__}.remote(...)")
-
-
-class ActorHandle:
-    """A handle of an object on a node. `handle.method.remote(...)` calls a method. The object runs the calls in
-    their order.
-    """
-
-    def __init__(self, slot: Slot, kind: type) -> None:
-        self._slot = slot
-        self._kind = kind
-        weakref.finalize(self, slot.end)
-
-    def __getattr__(self, name: str) -> ActorMethod:
-        if name.startswith("__") and name != "__call__":
-            raise AttributeError(name)
-        if not callable(getattr(self._kind, name, None)):
-            raise AttributeError(f"{self._kind.__name__} has no method {name!r}")
-        return ActorMethod(self, name)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError(f"the handle of {self._kind.__name__} cannot travel: only the process that made an actor may call it")
-
-    def __repr__(self) -> str:
-        return f"ActorHandle({self._kind.__name__}, run {self._slot.run_id})"
-
-
-class ActorMethod:
-    """A method of an actor. It holds the handle, and so keeps the actor alive."""
-
-    def __init__(self, handle: ActorHandle, name: str, num_returns: int = 1) -> None:
-        self._handle = handle
-        self._name = name
-        self._num_returns = num_returns
-
-    def options(self, *, num_returns: int = 1) -> ActorMethod:
-        return ActorMethod(self._handle, self._name, num_returns)
-
-    def remote(self, *arguments: Any, **named: Any) -> Any:
-        """Calls the method and returns a ref to its value, or `num_returns` refs. Does not wait."""
-        slot = self._handle._slot
-        what = f"{slot.what}.{self._name}()"
-        refs = [ObjectRef(what, _hub.checker(slot)) for _ in range(self._num_returns)]
-        slot.call(Call("method", what, self._name, arguments, named, refs))
-        return refs[0] if len(refs) == 1 else refs
-
-    def __call__(self, *_: Any, **__: Any) -> Any:
-        raise TypeError(f"{self._name} is remote: call handle.{self._name}.remote(...)")
 
 
 class RemoteDecorator(Protocol):
@@ -181,9 +159,16 @@ def remote(*target: Any, **options: Any) -> Any:
     num_cpus, num_gpus, memory, resources: what its worker has: CPUs (left out: 1 for a function, 0 for an actor), GPUs,
     bytes, {"name": amount}. A node takes at most 256 workers without resources of each user.
     accelerator_type, label_selector: which nodes it may run on.
-    num_returns: into how many refs the returned list is split.
+    num_returns: into how many refs the returned list is split; "streaming": a generator, whose calls return an
+    ObjectRefGenerator. Generator functions have that by themselves.
     name: the name of the run that holds the worker.
     runtime_env: {"env_vars": {...}}; these win over those of `init`.
+
+    Of a class: max_concurrency: how many calls run at a time, in threads (left out: 1), or in an event loop where the class
+    has `async def` methods (left out: 1000).
+    max_restarts: how often a lost worker is started and constructed again; -1: without end. Drains and preemptions do not
+    count. max_task_retries: how often a call is repeated that a lost worker had; -1: without end.
+    max_pending_calls: unanswered calls of one process; a further one raises PendingCallsLimitExceeded. -1: any number.
     """
     chosen = Options().changed(**options)
     if len(target) == 1 and not options and callable(target[0]):
@@ -197,20 +182,22 @@ def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
     """Ends an actor by force. Returns when its process has ended and its GPUs are free. Unfinished calls raise
     ActorDiedError.
 
-    no_restart: accepted for Ray's sake; actors are never restarted.
+    no_restart: False ends the worker as a crash does, without waiting: an actor with `max_restarts` is constructed again.
 
     Raises TimeoutError if the actor has not ended after a minute. Raises Unreachable if the head does not answer;
     the actor may still run then.
     """
-    _arguments.check_named("kill", no_restart=no_restart)
     if not isinstance(actor, ActorHandle):
         raise TypeError(f"rtrain.kill takes an actor's handle, not {type(actor).__name__}")
-    slot = actor._slot
+    slot, hub = actor._slot, actor._slot.hub_of_process()
+    if not no_restart:
+        slot.restart()
+        return
     try:
-        slot.hub.stop_run(slot)
+        hub.stop_run(slot)
     finally:
         slot.died("it was killed")
-    slot.hub.until_gone(slot)
+    hub.until_gone(slot)
 
 
 def _as_remote(target: Any, options: Options) -> RemoteFunction | RemoteClass:
@@ -233,3 +220,4 @@ def _fits(target: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Non
 
 
 public_in("rtrain", kill, remote)
+public_in("rtrain.actor", ActorHandle, ActorMethod)

@@ -44,6 +44,11 @@ class Identity:
         except (ValueError, binascii.Error):
             raise ValueError(f"the text is no channel of a run ({VARIABLE}): it has {len(parts)} parts") from None
         self._key = key
+        self._text = text
+
+    def text(self) -> str:
+        """Returns the text that this identity was made from. It holds the key."""
+        return self._text
 
     def __repr__(self) -> str:
         return "Identity(...)"  # the key stays out of logs and tracebacks

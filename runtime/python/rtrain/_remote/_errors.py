@@ -40,8 +40,20 @@ class WorkerCrashedError(RemoteError):
     """The worker ended before it answered. The text contains the cause if the cluster has recorded one."""
 
 
-class ActorDiedError(WorkerCrashedError):
+class ActorError(WorkerCrashedError):
+    """The actor did not answer the call."""
+
+
+class ActorDiedError(ActorError):
     """The actor has ended: it was killed, it crashed, or its class could not be constructed."""
+
+
+class ActorUnavailableError(ActorError):
+    """The worker of the actor was lost during the call. The actor is constructed again, so later calls may succeed."""
+
+
+class PendingCallsLimitExceeded(RemoteError):
+    """The actor has `max_pending_calls` calls that are not answered."""
 
 
 class GetTimeoutError(RemoteError, TimeoutError):
@@ -92,4 +104,15 @@ def _new_group(kind: Any, message: str, cause: Any) -> Any:
     return builtins.BaseExceptionGroup.__new__(kind, message, cause.exceptions)  # type: ignore[attr-defined,unused-ignore]
 
 
-public_in("rtrain.exceptions", ActorDiedError, GetTimeoutError, RemoteError, TaskCancelledError, TaskError, WorkerCrashedError)
+public_in(
+    "rtrain.exceptions",
+    ActorDiedError,
+    ActorError,
+    ActorUnavailableError,
+    GetTimeoutError,
+    PendingCallsLimitExceeded,
+    RemoteError,
+    TaskCancelledError,
+    TaskError,
+    WorkerCrashedError,
+)

@@ -27,19 +27,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from rtrain import _closing, _exception_pickle, _runtime_env, _where
+from rtrain import _closing, _runtime_env, _where
 from rtrain._http import SESSION, Head, HeadError, NotFound, Unreachable, part
 from rtrain._remote import _printed, _values
 from rtrain._remote._attached import Attached
-from rtrain._remote._channel import SLOT_CHARACTERS, Channel, ChannelError, Part, accept_all, dial
+from rtrain._remote._calls import Call, settle, unpacked_error
+from rtrain._remote._channel import SLOT_CHARACTERS, Channel, ChannelError, accept_all, dial
 from rtrain._remote._cipher import Identity
 from rtrain._remote._code import WorkingDir
 from rtrain._remote._errors import ActorDiedError, TaskCancelledError, WorkerCrashedError, task_error
-from rtrain._remote._refs import ObjectRef, settled
+from rtrain._remote._refs import settled
 from rtrain._waiting import why_waits, without_times
 
-_ENDED = ("SUCCEEDED", "FAILED", "STOPPED")
-_PLACED_ANEW = ("QUEUED", "RECOVERING", "STARTING")  # states in which a run that had a worker waits for another one
+ENDED = ("SUCCEEDED", "FAILED", "STOPPED")
+PLACED_ANEW = ("QUEUED", "RECOVERING", "STARTING")  # states in which a run that had a worker waits for another one
 _EXPLAIN_AFTER_S = 3.0
 _PATIENCE_S = 5.0  # patience with an unreachable head; a request that is repeated in this time may be executed twice
 _REFUSED_S = 30.0  # duration of error answers about a run after which the driver stops it
@@ -47,27 +48,6 @@ _GONE_WITHIN_S = 60.0
 _SENT_WITHIN_S = 1.0
 _SUBMITTED_WITHIN_S = 5.0
 _KEY_OF_EARLIER_WORKERS = "RTRAIN_REMOTE_KEY"
-
-
-@dataclass
-class Call:
-    """One message to a worker, and the refs that its answer settles."""
-
-    op: str  # function, construct, method
-    what: str  # text for messages, such as "train()"
-    target: Any
-    arguments: tuple[Any, ...]
-    named: dict[str, Any]
-    refs: list[ObjectRef]
-    number: int = 0
-
-    def resolved(self) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-        """Returns the arguments with the values of the refs among them; raises what they raise."""
-        here = tuple(argument._get(None) if isinstance(argument, ObjectRef) else argument for argument in self.arguments)
-        named = {
-            name: argument._get(None) if isinstance(argument, ObjectRef) else argument for name, argument in self.named.items()
-        }
-        return self.target, here, named
 
 
 @dataclass
@@ -84,6 +64,7 @@ class Slot:
     run_id: str = ""
     calls: deque[Call] = field(default_factory=deque)  # not sent yet
     sent: dict[int, Call] = field(default_factory=dict)  # not answered yet
+    notices: deque[dict[str, Any]] = field(default_factory=deque)  # messages without an answer, not sent yet
     channel: Channel | None = None
     ending: bool = False  # no more calls follow: the worker may end after its last answer
     end_sent: bool = False  # the worker has received that
@@ -96,6 +77,7 @@ class Slot:
     stopping: bool = False  # a stop of the run is in progress; its caller settles the refs
     ends: bool = False  # the run has ended, or the head has been asked to end it
     refused: float = 0.0  # time since which the head has answered with errors about the run
+    lent: list[Any] = field(default_factory=list)  # handles that the worker still has: their actors live as long
     changed: threading.Condition = field(default_factory=threading.Condition)
 
     # -- from .remote() -------------------------------------------------------------------------------------------------
@@ -127,8 +109,10 @@ class Slot:
                 channel.close()
                 return
             before, self.channel = self.channel, channel
+            self.end_sent = False
             again = list(self.sent.values())
             self.sent.clear()
+            self.notices.clear()
             self.calls.extendleft(reversed(again))
             self.changed.notify_all()
         if before is not None:
@@ -141,43 +125,64 @@ class Slot:
     def _send_all(self, channel: Channel) -> None:
         while True:
             with self.changed:
-                while not (self.calls or self.ending) and self.channel is channel:
+                while not (self.calls or self.notices or (self.ending and not self.end_sent)) and self.channel is channel:
                     self.changed.wait(1.0)
                 if self.channel is not channel:
                     return
-                call = self.calls.popleft() if self.calls else None
+                notice = self.notices.popleft() if self.notices else None
+                call = self.calls.popleft() if self.calls and notice is None else None
                 if call is not None:
                     self.sent[call.number] = call
             try:
-                if call is None:
+                if notice is not None:
+                    channel.send([pickle.dumps(notice)])
+                elif call is not None:
+                    self._send(channel, call)
+                else:
                     channel.send([pickle.dumps({"op": "end"})])
                     with self.changed:
                         self.end_sent = True
                         self.changed.notify_all()
-                    return
-                self._send(channel, call)
             except ChannelError:
                 return  # the receiving thread gets the same error and handles it
 
     def _send(self, channel: Channel, call: Call) -> None:
         try:
-            parts = _values.pack(call.resolved(), f"an argument of {call.what}")
+            call.lent = []
+            parts = _values.pack(call.resolved(), f"an argument of {call.what}", lent=call.lent)
         except Exception as error:  # the task of an argument raised, or the argument cannot be pickled
             with self.changed:
                 self.sent.pop(call.number, None)
             for ref in call.refs:
                 settled(ref, error=error)
             return
-        head = {"op": call.op, "id": call.number, "what": call.what, "returns": len(call.refs)}
-        channel.send([pickle.dumps(head), *parts])
+        channel.send([pickle.dumps(self._head_of(call)), *parts])
+
+    def _head_of(self, call: Call) -> dict[str, Any]:
+        head: dict[str, Any] = {"op": call.op, "id": call.number, "what": call.what, "returns": len(call.refs)}
+        return head if call.stream is None else {**head, **call.stream.head(call.number, self)}
+
+    def notify(self, message: dict[str, Any]) -> None:
+        """Sends a message without an answer, if a worker is connected."""
+        channel = self.channel
+        if channel is not None:
+            with contextlib.suppress(ChannelError):  # the receiving thread gets the same error and handles it
+                channel.send([pickle.dumps(message)])
+
+    def notify_later(self, message: dict[str, Any]) -> None:
+        """Sends a message like `notify`, without waiting, as for destructors. A call whose arguments are not there delays it."""
+        with self.changed:
+            if self.channel is not None:
+                self.notices.append(message)
+                self.changed.notify_all()
 
     def _receive_all(self, channel: Channel) -> None:
         try:
             while True:
                 parts = channel.receive()
                 head = pickle.loads(parts[0])
-                if head.get("op") == "said":
-                    _printed.show(self.what, head)
+                if "op" in head:
+                    self._noticed(head, parts[1:])
                     continue
                 with self.changed:
                     call = self.sent.pop(head["id"], None) if self.channel is channel else None
@@ -185,19 +190,46 @@ class Slot:
                         self.constructed = True
                 if call is None:
                     continue
-                if head["ok"]:
-                    _settle(call, head["counts"], parts[1:])
-                else:
-                    self._raised(call, head, parts[1:])
+                self._answered(call, head, parts[1:])
         except ChannelError:
             with self.changed:
-                if self.channel is channel:
+                lost = self.channel is channel
+                if lost:
                     self.channel = None
                 self.changed.notify_all()
+            if lost:
+                self.lost()
             self.hub.wake()
 
+    def _noticed(self, head: dict[str, Any], parts: list[bytearray]) -> None:
+        """Handles a message that is no answer: a printed line, or an item of a generator."""
+        if head["op"] == "said":
+            _printed.show(self.what, head)
+        elif head["op"] == "item":
+            with self.changed:
+                call = self.sent.get(head["id"])
+            if call is not None and call.stream is not None:
+                call.stream.arrived(head["index"], list(parts))
+
+    def _answered(self, call: Call, head: dict[str, Any], parts: list[bytearray]) -> None:
+        with self.changed:
+            handles = {handle.actor_id: handle for handle in (*self.lent, *call.lent)}
+            self.lent = [handles[name] for name in head.get("held", ()) if name in handles]
+        if head["ok"]:
+            carried = [handles[name] for name in head.get("carried", ()) if name in handles]
+            settle(call, head["counts"], parts, carried)
+        else:
+            self._raised(call, head, parts)
+
+    def lost(self) -> None:
+        """Called when the connection to the worker has ended. A function's call waits for the next worker."""
+
+    def is_gone(self) -> bool:
+        """Returns true if another worker of the run cannot take the lost one's place, since it has no object."""
+        return self.constructed
+
     def _raised(self, call: Call, head: dict[str, Any], parts: list[bytearray]) -> None:
-        text, cause = _unpacked_error(head, parts)
+        text, cause = unpacked_error(head, parts)
         error: BaseException = task_error(text, cause)
         if call.op == "construct":
             error = ActorDiedError(f"{self.what} could not be constructed: {text}")
@@ -214,6 +246,7 @@ class Slot:
             waiting = [*self.sent.values(), *self.calls]
             self.sent.clear()
             self.calls.clear()
+            self.lent = []
             self.changed.notify_all()
         for call in waiting:
             self._fail(call, error)
@@ -319,7 +352,7 @@ class Hub:
         """Waits until the process of the stopped run has ended and its resources are free. Raises TimeoutError or HeadError."""
         deadline = time.monotonic() + _GONE_WITHIN_S
         with contextlib.suppress(NotFound):
-            while (state := self.head.get(f"/v1/runs/{part(slot.run_id)}")["state"]) not in _ENDED:
+            while (state := self.head.get(f"/v1/runs/{part(slot.run_id)}")["state"]) not in ENDED:
                 if time.monotonic() > deadline:
                     raise TimeoutError(f"{slot.what} (run {slot.run_id}) is still {state} after {_GONE_WITHIN_S:.0f} s")
                 time.sleep(0.05)
@@ -344,7 +377,7 @@ class Hub:
         cause = ""
         with contextlib.suppress(HeadError):
             attempts = self.head.items(f"/v1/runs/{part(slot.run_id)}/attempts")
-            cut_short = (*(state for state in _ENDED if state != "SUCCEEDED"), "LOST")
+            cut_short = (*(state for state in ENDED if state != "SUCCEEDED"), "LOST")
             cause = next((str(attempt.get("cause") or "") for attempt in reversed(attempts) if attempt["state"] in cut_short), "")
         return "its worker was ended" + (f": {cause}" if cause else f" (rtrain describe {slot.run_id})")
 
@@ -455,10 +488,10 @@ class Hub:
     def _look_at(self, slot: Slot) -> None:
         run = self.head.get(f"/v1/runs/{part(slot.run_id)}")
         slot.seen(run)
-        if run["state"] in _ENDED:
+        if run["state"] in ENDED:
             slot.ends = True
-            slot.died(_cause(self.head, run))
-        elif slot.constructed and run["state"] in _PLACED_ANEW:
+            slot.died(cause(self.head, run))
+        elif run["state"] in PLACED_ANEW and slot.is_gone():
             self.object_gone(slot)
         elif run["state"] == "QUEUED":
             for attached in self.attached:
@@ -557,25 +590,7 @@ def _not_stopped(slots: list[Slot], error: HeadError) -> None:
     print(f"rtrain: could not be stopped: {what}: {error.message}\nnext: {ends}", file=sys.stderr, flush=True)
 
 
-def _settle(call: Call, counts: list[int], parts: list[bytearray]) -> None:
-    at = 0
-    for ref, count in zip(call.refs, counts, strict=True):
-        own_parts: list[Part] = list(parts[at : at + count])
-        settled(ref, parts=own_parts)
-        at += count
-
-
-def _unpacked_error(head: dict[str, Any], parts: list[bytearray]) -> tuple[str, BaseException | None]:
-    """Returns the text of a worker's exception, and the exception; None instead if it cannot be unpickled here."""
-    sent_text = head.get("text")  # version 0.1.0 sends the text within the parts only
-    try:
-        text, cause = _exception_pickle.within(lambda: _values.unpack(parts))
-    except _exception_pickle.NotCarried as why:
-        return f"{sent_text or 'it raised an exception'}\n(the exception itself cannot be read here: {why})", None
-    return str(sent_text or text), cause if isinstance(cause, BaseException) else None
-
-
-def _cause(head: Head, run: dict[str, Any]) -> str:
+def cause(head: Head, run: dict[str, Any]) -> str:
     """Returns why the run ended, in the words of `rtrain describe`."""
     attempts = head.items(f"/v1/runs/{part(run['run_id'])}/attempts")
     first = (attempts[-1].get("first_failure") or {}) if attempts else {}

@@ -12,6 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rtrain import _arguments, _runtime_env, _where
+from rtrain._remote._methods import checked_returns
+
+RESTARTS = "RTRAIN_REMOTE_RESTARTS"  # set for a worker that the head starts again when it is lost
 
 CPUS = "RTRAIN_REMOTE_CPUS"  # variable of a worker: the CPUs that it may lend while it waits
 
@@ -25,12 +28,17 @@ class Options:
     accelerator_type: str | None = None
     label_selector: Mapping[str, str] = field(default_factory=dict)
     runtime_env: Mapping[str, Any] = field(default_factory=dict)
-    num_returns: int = 1
+    num_returns: int | str | None = None  # None: 1, and "streaming" for a generator
     name: str | None = None
     max_calls: int | None = None  # calls of one worker; 0: no limit
     max_retries: int | None = None
     retry_exceptions: bool | Sequence[type[BaseException]] | None = None
     lifetime: str | None = None
+    max_concurrency: int | None = None
+    max_restarts: int = 0
+    max_task_retries: int = 0
+    max_pending_calls: int = -1
+    _generator_backpressure_num_objects: int | None = None
 
     def changed(self, **given: Any) -> Options:
         """Returns a copy with the given options. Raises TypeError for an unknown option, ValueError for one that is not
@@ -48,8 +56,9 @@ class Options:
         )
         if options.lifetime == "detached":
             raise ValueError("an actor ends with its last handle or its driver; lifetime='detached' is not supported")
-        if options.num_returns < 1:
-            raise ValueError(f"num_returns is {options.num_returns}; it is 1 or more")
+        if options.num_returns is not None:
+            checked_returns(options.num_returns)
+        options._check_numbers()
         _check_repetitions(options)
         unsupported = sorted(set(options.runtime_env) - {"env_vars"})
         if unsupported:
@@ -63,6 +72,24 @@ class Options:
     def calls_of_a_worker(self) -> int:
         """Returns how many calls a worker executes before it ends, so that the memory of its GPUs is free; 0: no limit."""
         return (1 if self.num_gpus else 0) if self.max_calls is None else self.max_calls
+
+    def _check_numbers(self) -> None:
+        for name, least in (
+            ("max_concurrency", 1),
+            ("max_restarts", -1),
+            ("max_task_retries", -1),
+            ("max_pending_calls", -1),
+            ("_generator_backpressure_num_objects", 1),
+        ):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or value < least):
+                raise ValueError(f"{name} is {value!r}; it is a whole number, {least} or more")
+
+    def check_for_function(self) -> None:
+        """Raises ValueError for options that only actors have."""
+        for name in ("max_concurrency", "max_restarts", "max_task_retries", "max_pending_calls", "lifetime"):
+            if getattr(self, name) != Options.__dataclass_fields__[name].default:
+                raise ValueError(f"{name} is an option of actors, and this is a function")
 
     def job(self, name: str, *, actor: bool) -> dict[str, Any]:
         """Returns the job of a run with one worker that has these resources.
@@ -90,9 +117,10 @@ class Options:
         return {
             "version": 1,
             "name": name,
-            "entrypoint": [sys.executable, "-m", "rtrain._remote._worker"],
-            "env": {**own, **variables, CPUS: f"{amounts['CPU']:g}"},
+            "entrypoint": [sys.executable, "-m", "rtrain._remote._actors._main" if actor else "rtrain._remote._worker"],
+            "env": {**own, **variables, CPUS: f"{amounts['CPU']:g}", **({RESTARTS: "1"} if self.max_restarts else {})},
             "scaling": scaling,
+            **({"failure": {"max_failures": self.max_restarts, "backoff": "100ms..10s"}} if self.max_restarts else {}),
             "labels": {"rtrain.remote": "actor" if actor else "task"},
         }
 

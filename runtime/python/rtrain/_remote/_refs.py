@@ -7,13 +7,16 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rtrain import _arguments, _exception_pickle
 from rtrain._lazy import public_in
 from rtrain._remote import _blocked, _values
 from rtrain._remote._channel import Part
 from rtrain._remote._errors import GetTimeoutError, RemoteError
+
+if TYPE_CHECKING:
+    import concurrent.futures
 
 _settled = threading.Condition()  # shared by all refs of the process, since `wait` waits for many of them
 
@@ -42,6 +45,7 @@ class ObjectRef:
         self._error: BaseException | None = None
         self._callbacks: list[Callable[[], None]] = []
         self._cancel: Callable[[bool, bool], None] | None = None  # takes `force` and `recursive` of rtrain.cancel
+        self._kept: Sequence[Any] = ()  # handles that the value mentions; their actors live until it is unpickled
 
     def done(self) -> bool:
         """Returns whether the value or the error is there, so that `rtrain.get` would return at once."""
@@ -84,6 +88,7 @@ class ObjectRef:
         if self._parts is not None:
             try:
                 self._value, self._parts = _values.unpack(self._parts), None
+                self._kept = ()
             except Exception as error:  # the code of the value's classes may raise anything
                 raise RemoteError(
                     f"what {self._what} returned cannot be read here: {_exception_pickle.in_one_line(error)}. Make its module known to "
@@ -104,10 +109,27 @@ class ObjectRef:
         except BaseException as error:
             return _arrived, (self._what, None, error)
 
+    def future(self) -> concurrent.futures.Future[Any]:
+        """Returns a future of the value, for `concurrent.futures` and `asyncio.wrap_future`."""
+        from concurrent.futures import Future
+
+        future: Future[Any] = Future()
+
+        def done() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                future.set_result(self._get(None))
+            except BaseException as error:
+                future.set_exception(error)
+
+        self._when_done(done)
+        return future
+
     def __await__(self) -> Any:
         import asyncio
 
-        return asyncio.get_running_loop().run_in_executor(None, get, self).__await__()
+        return asyncio.wrap_future(self.future()).__await__()
 
     def __repr__(self) -> str:
         return f"ObjectRef({self._what}, {'there' if self._done else 'on its way'})"
@@ -129,10 +151,10 @@ def get(refs: ObjectRef | Sequence[ObjectRef], *, timeout: float | None = None) 
     return values[0] if isinstance(refs, ObjectRef) else values
 
 
-def _listed(caller: str, refs: Any) -> list[ObjectRef]:
+def _listed(caller: str, refs: Any, kinds: tuple[type, ...] = (ObjectRef,)) -> list[Any]:
     """Returns the refs of a list, a tuple or another iterable. Raises TypeError for anything else."""
     given = list(refs) if isinstance(refs, Iterable) else [refs]
-    wrong = [value for value in given if not isinstance(value, ObjectRef)]
+    wrong = [value for value in given if not isinstance(value, kinds)]
     if wrong:
         kind = type(wrong[0]).__name__
         raise TypeError(f"rtrain.{caller} takes what .remote() or rtrain.put() gave back, or a list of it, not {kind}")
@@ -147,7 +169,7 @@ def wait(
     Returns two lists, both in the order given: the refs that are done, and the others. `fetch_local` changes nothing.
     """
     _arguments.check_named("wait", fetch_local=fetch_local)
-    waiting: list[ObjectRef] = [refs] if isinstance(refs, ObjectRef) else _listed("wait", refs)
+    waiting: list[Any] = [refs] if isinstance(refs, ObjectRef) else _listed("wait", refs, (ObjectRef, *_WAITED))
     if isinstance(refs, ObjectRef) or not 1 <= num_returns <= len(waiting) or len(set(map(id, waiting))) != len(waiting):
         raise ValueError("rtrain.wait takes a list of different refs, and num_returns between 1 and their number")
     deadline = None if timeout is None else time.monotonic() + timeout
@@ -166,6 +188,13 @@ def _waited(waiting: list[ObjectRef], num_returns: int, deadline: float | None) 
                 _settled.wait(left)
         for ref in waiting:
             ref._check()
+
+
+_WAITED: list[type] = []  # classes beside ObjectRef that `wait` takes: they have `done` and `_check`
+
+
+def waited(kind: type) -> None:
+    _WAITED.append(kind)
 
 
 def put(value: Any) -> ObjectRef:
@@ -192,6 +221,19 @@ def collecting() -> Iterator[list[ObjectRef]]:
         yield _collected.refs
     finally:
         _collected.refs = before
+
+
+def wait_until(ready: Callable[[], bool], seconds: float) -> None:
+    """Waits for one settled ref or notification, at most `seconds`, unless `ready()`."""
+    with _settled:
+        if not ready():
+            _settled.wait(seconds)
+
+
+def notify() -> None:
+    """Wakes all threads that wait for refs."""
+    with _settled:
+        _settled.notify_all()
 
 
 def settled(ref: ObjectRef, *, parts: Sequence[Part] | None = None, error: BaseException | None = None) -> None:

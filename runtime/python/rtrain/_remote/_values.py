@@ -10,6 +10,7 @@ from typing import Any
 
 from rtrain import _public_names
 from rtrain._by_value import by_value
+from rtrain._remote import _travel
 from rtrain._remote._channel import Part
 from rtrain._remote._own_modules import own_modules
 
@@ -33,15 +34,19 @@ def _is_plain(value: Any) -> bool:
     return True
 
 
-def pack(value: Any, what: str, dump: Callable[..., bytes] | None = None) -> list[Part]:
-    """Pickles a value by _public_names.dumps, or by `dump`. TypeError names `what` when it cannot be pickled."""
+def pack(value: Any, what: str, dump: Callable[..., bytes] | None = None, lent: list[Any] | None = None) -> list[Part]:
+    """Pickles a value by _public_names.dumps, or by `dump`. TypeError names `what` when it cannot be pickled.
+
+    The parts may hold keys of actors, so they are sent over channels of the same user alone, and never stored. lent: gets the
+    handles of actors that the value holds.
+    """
     dump = dump or _public_names.dumps
     buffers: list[pickle.PickleBuffer] = []
     try:
         # Skips the search through two thousand modules, which would make a forked worker copy their memory pages.
         if _is_plain(value):
             return [pickle.dumps(value, protocol=5)]
-        with by_value(own_modules()):
+        with by_value(own_modules()), _travel.sending(lent):
             text = dump(value, protocol=5, buffer_callback=buffers.append)
     except Exception as error:  # a `__reduce__` may raise anything
         raise TypeError(f"{what} cannot be sent to another process: {type(error).__name__}: {error}") from error

@@ -1,11 +1,12 @@
-"""Runs in the worker: one function call, or one object and its calls in their order. The worker dials its driver. If the
-driver is unreachable (NAT), the worker listens on its node and reports the address, and the driver dials.
+"""Runs in the worker of a function call (`_actors` has that of an object). The worker dials its driver. If the driver is
+unreachable (NAT), the worker listens on its node and reports the address, and the driver dials.
 
     python -m rtrain._remote._worker         (RTRAIN_REMOTE_SLOT, RTRAIN_REMOTE_DRIVER, RTRAIN_CHANNEL)
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import queue
@@ -15,30 +16,37 @@ import threading
 import time
 from typing import Any
 
-from rtrain import _exception_pickle, _on_cpu
+from rtrain import _closing, _exception_pickle, _on_cpu
 from rtrain._by_value import by_value
 from rtrain._remote import _printed, _values
 from rtrain._remote._channel import Channel, ChannelError, Part, answer, dial
 from rtrain._remote._cipher import Identity, own_identity
+from rtrain._remote._feeds import Feed
 from rtrain._remote._own_modules import own_modules
 from rtrain.train._worker import _errors_text
 
 _DIAL_S = 3.0
+_FOLDER = f"{os.path.dirname(__file__)}/"  # noqa: PTH120
 _BE_DIALLED_S = 60.0
 _BE_DIALLED_REFUSED_S = 5.0
 
 
 def main() -> int:
+    channel = connect()
+    return 1 if channel is None else _Server(channel).serve()
+
+
+def connect() -> Channel | None:
+    """Returns the channel to the driver. Without one, sends the agent the cause and returns None."""
     identity = own_identity()
     if identity is None:
-        _tell_cause("the head made no certificate for this remote call: update the head, which has an earlier rtrain")
-        return 1
+        tell_cause("the head made no certificate for this remote call: update the head, which has an earlier rtrain")
+        return None
     try:
-        channel = _find_driver(os.environ["RTRAIN_REMOTE_SLOT"], identity)
+        return _find_driver(os.environ["RTRAIN_REMOTE_SLOT"], identity)
     except OSError as error:
-        _tell_cause(f"the driver of this remote call is away: {error}")
-        return 1
-    return _Server(channel).serve()
+        tell_cause(f"the driver of this remote call is away: {error}")
+        return None
 
 
 def _find_driver(slot: str, identity: Identity) -> Channel:
@@ -73,14 +81,25 @@ def _find_driver(slot: str, identity: Identity) -> Channel:
     )
 
 
+def driver_listens() -> bool:
+    """Returns whether the driver's process, which this worker has dialled, still accepts connections."""
+    for text in os.environ.get("RTRAIN_REMOTE_DRIVER", "").split(","):
+        host, _, port = text.rpartition(":")
+        with contextlib.suppress(OSError, ValueError):
+            socket.create_connection((host, int(port)), timeout=_DIAL_S).close()
+            return True
+    return False
+
+
 class _Server:
-    """Executes calls in their order. A separate thread reads, so that the driver's end is noticed during a call."""
+    """Executes the call. A separate thread reads, so that the driver's end is noticed during a call."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._calls: queue.SimpleQueue[list[bytearray] | None] = queue.SimpleQueue()
-        self._instance: Any = None
         self._failed = False
+        self._ended = False  # no call follows
+        self._feeds: dict[int, Feed] = {}
         self._printed = _printed.PrintedLines(channel) if os.environ.get(_printed.VARIABLE) else None
 
     def serve(self) -> int:
@@ -96,13 +115,21 @@ class _Server:
 
     def _read(self) -> None:
         try:
-            last = False
-            while not last:
+            while True:
                 parts = self._channel.receive()
-                last = pickle.loads(parts[0])["op"] == "end"
+                message = pickle.loads(parts[0])
+                if message["op"] in ("taken", "close"):
+                    if (feed := self._feeds.get(message["id"])) is not None:
+                        feed.notice(message)
+                    continue
+                if "ahead" in message:
+                    self._feeds[message["id"]] = Feed(message, self._channel.send)
+                self._ended = self._ended or message["op"] == "end"
                 self._calls.put(parts)
         except ChannelError:
-            _tell_cause("its driver has gone")
+            if self._ended and not self._feeds:
+                return  # the driver has ended behind its call
+            tell_cause("its driver has gone")
             sys.stdout.flush()
             os._exit(1)
 
@@ -110,19 +137,17 @@ class _Server:
         number, name = head["id"], head["what"]
         try:
             value = self._perform(head, parts)
-            answers = self._split(value, head["returns"])
+            answers = split(value, head["returns"])
             replies = [_values.pack(answer_value, f"what {name} returned", _on_cpu.dumps) for answer_value in answers]
+            self._feeds.pop(number, None)
         except BaseException as error:
+            self._feeds.pop(number, None)
             self._tell_prints()
-            ends_worker = not isinstance(error, Exception) and head["op"] == "method"  # an actor's method called sys.exit()
-            self._failed = self._failed or head["op"] != "method"
-            text = _user_text(error)
-            if (head["op"] != "method" or ends_worker) and not head.get("retried"):
-                # before the answer, as the driver may end after it, and this process with the driver
-                _tell_cause(_errors_text.describe(error), text)
-            self._channel.send(_failure(number, name, text, error))
-            if ends_worker:
-                raise
+            self._failed = True
+            text = user_text(error)
+            # before the answer, as the driver may end after it, and this process with the driver
+            tell_cause(_errors_text.describe(error), text)
+            self._channel.send(failure(number, name, text, error))
             return
         self._tell_prints()
         counts = [len(reply) for reply in replies]
@@ -135,34 +160,30 @@ class _Server:
 
     def _perform(self, head: dict[str, Any], parts: list[bytearray]) -> Any:
         target, arguments, named = _values.unpack(parts)
-        if head["op"] == "function":
-            return target(*arguments, **named)
-        if head["op"] == "construct":
-            self._instance = target(*arguments, **named)
-            return None
-        if self._instance is None:
-            raise RuntimeError("the object could not be constructed")
-        return getattr(self._instance, target)(*arguments, **named)
-
-    @staticmethod
-    def _split(value: Any, returns: int) -> list[Any]:
-        if returns == 1:
-            return [value]
-        answers = list(value)
-        if len(answers) != returns:
-            raise ValueError(f"num_returns={returns}, and the function returned {len(answers)} values")
-        return answers
+        value = target(*arguments, **named)
+        feed = self._feeds.get(head["id"])
+        return value if feed is None else feed.send_items(value)
 
 
-def _user_text(error: BaseException) -> str:
-    """Returns the exception with its traceback, without this file's frames."""
+def split(value: Any, returns: int) -> list[Any]:
+    """Returns the values of the refs of one call."""
+    if returns == 1:
+        return [value]
+    answers = list(value)
+    if len(answers) != returns:
+        raise ValueError(f"num_returns={returns}, and the function returned {len(answers)} values")
+    return answers
+
+
+def user_text(error: BaseException) -> str:
+    """Returns the exception with its traceback, without frames of the code that called the user's."""
     trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_FOLDER):
         trace = trace.tb_next
     return _errors_text.whole(error, trace)
 
 
-def _failure(number: int, name: str, text: str, error: BaseException) -> list[Part]:
+def failure(number: int, name: str, text: str, error: BaseException) -> list[Part]:
     """Returns the answer of a failed call. The answer's head contains the text for a driver that cannot unpickle the
     exception.
     """
@@ -191,7 +212,7 @@ class _Carried:
         return pickle.loads, (self._content,)
 
 
-def _tell_cause(cause: str, shown: str | None = None) -> None:
+def tell_cause(cause: str, shown: str | None = None) -> None:
     """Sends the agent the cause that `rtrain describe` shows, and prints it, or `shown` in its place, in the logs."""
     from rtrain.train import _worker
     from rtrain.train._worker import _library
@@ -203,8 +224,15 @@ def _tell_cause(cause: str, shown: str | None = None) -> None:
         print(f"rtrain: the agent could not be told the cause: {fault}", file=sys.stderr)
 
 
-if __name__ == "__main__":
-    status = main()
-    sys.stdout.flush()
-    sys.stderr.flush()
+def end(status: int) -> None:
+    """Ends this process. Stops the runs that its remote calls have made, which would otherwise fail for want of their driver."""
+    with contextlib.suppress(Exception):
+        _closing.run()
+    with contextlib.suppress(Exception):
+        sys.stdout.flush()
+        sys.stderr.flush()
     os._exit(status)  # so that threads of the user's code do not keep the process alive
+
+
+if __name__ == "__main__":
+    end(main())

@@ -29,6 +29,7 @@ class Code:
     def _forget(self) -> None:
         self.number = next(_numbers)
         self.parts: list[Part] | None = None
+        self.lent: list[Any] = []  # handles of actors that the function refers to
         self._signature: inspect.Signature | bool | None = False  # False: not read yet
 
     def __getstate__(self) -> dict[str, Any]:
@@ -79,6 +80,9 @@ class PoolCall:
     parent: int = 0  # the call of this process's driver that made this one; 0: none
     number: int = field(default_factory=lambda: next(_numbers))
     parts: Sequence[Part] | None = None
+    lent: list[Any] = field(
+        default_factory=list
+    )  # handles of actors among the arguments; their actors live until the call is over
     is_over: bool = False
     is_cancelled: bool = False
 
@@ -97,14 +101,14 @@ class PoolCall:
             return awaited
         if self.code.parts is None:
             with collecting() as awaited:
-                packed = _values.pack(self.code.function, self.what)
+                packed = _values.pack(self.code.function, self.what, lent=self.code.lent)
             if awaited:
                 return awaited
             self.code.parts = packed
         here = tuple(value._get(None) if isinstance(value, ObjectRef) else value for value in self.arguments)
         named = {name: value._get(None) if isinstance(value, ObjectRef) else value for name, value in self.named.items()}
         with collecting() as awaited:
-            parts = _values.pack((here, named), f"an argument of {self.what}")
+            parts = _values.pack((here, named), f"an argument of {self.what}", lent=self.lent)
         if not awaited:
             self.parts = parts
             self.arguments, self.named = (), {}  # the parts hold what the worker needs
@@ -118,6 +122,7 @@ class PoolCall:
         at = 0
         for ref, count in zip(self.refs, counts, strict=True):
             own: list[Part] = list(parts[at : at + count])
+            ref._kept = self.lent  # the value may hold them; they live until it is unpickled
             settled(ref, parts=own)
             at += count
 

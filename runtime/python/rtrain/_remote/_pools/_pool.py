@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from rtrain._http import HeadError, part
-from rtrain._remote import _hub
+from rtrain._remote import _calls
 from rtrain._remote._errors import TaskCancelledError, WorkerCrashedError, task_error
 from rtrain._remote._hub import Hub
 from rtrain._remote._options import run_name
@@ -270,7 +270,7 @@ class Pool:
                 call.cancelled()
 
     def _raised(self, call: PoolCall, task: Task, head: dict[str, Any], parts: list[bytearray]) -> None:
-        text, cause = _hub._unpacked_error(head, parts)
+        text, cause = _calls.unpacked_error(head, parts)
         if not call.is_cancelled and task.retries != 0 and call.retries.covers(cause):
             with self.lock:
                 if not call.is_over and self._closed is None:

@@ -25,7 +25,7 @@ def start(code: Code, options: Options, arguments: tuple[Any, ...], named: dict[
         hub = _hub.hub()
         pool = registry(hub).pool(options)
         what = f"{getattr(code.function, '__name__', 'function')}()"
-        refs = [ObjectRef(what, pool.check) for _ in range(options.num_returns)]
+        refs = [ObjectRef(what, pool.check) for _ in range(int(options.num_returns or 1))]
         call = PoolCall(what, code, arguments, named, refs, retries_of(options), parent=_current.number)
         for ref in refs:
             ref._cancel = lambda force, recursive: pool.cancel(call, force=force, recursive=recursive)

@@ -19,7 +19,6 @@ from rtrain._remote import _printed, _values, _worker
 from rtrain._remote._channel import Channel, ChannelError, Part
 from rtrain._remote._cipher import own_identity
 from rtrain._remote._pools import _current
-from rtrain.train._worker import _errors_text
 
 _LENT = "RTRAIN_REMOTE_LENT"
 
@@ -40,7 +39,7 @@ def _failed(cause: str) -> int:
     if os.environ.get(_LENT):
         print(cause, file=sys.stderr, flush=True)
     else:
-        _worker._tell_cause(cause)
+        _worker.tell_cause(cause)
     return 1
 
 
@@ -172,7 +171,7 @@ class Server:
             finally:
                 _current.number = 0
             seconds = time.perf_counter() - began
-            answers = _worker._Server._split(value, returns)
+            answers = _worker.split(value, returns)
             replies = [_values.pack(answer, f"what {what} returned", _on_cpu.dumps) for answer in answers]
         except BaseException as error:
             self._answer_failure(number, what, error, time.perf_counter() - began)
@@ -196,19 +195,12 @@ class Server:
                 self._printed.flush()
             self._channel.send([pickle.dumps({"id": number, "ok": False, "cancelled": True})])
             return
-        text = _text_without_own_frames(error)
+        text = _worker.user_text(error)
         print(text, file=sys.__stderr__, flush=True)  # for `rtrain logs`; the driver receives it with the error
         if self._printed is not None:
             self._printed.flush()
-        head, *parts = _worker._failure(number, what, text, error)
+        head, *parts = _worker.failure(number, what, text, error)
         self._channel.send([pickle.dumps({**pickle.loads(head), "s": seconds}), *parts])
-
-
-def _text_without_own_frames(error: BaseException) -> str:
-    trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
-        trace = trace.tb_next
-    return _errors_text.whole(error, trace)
 
 
 if __name__ == "__main__":
