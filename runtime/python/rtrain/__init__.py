@@ -10,7 +10,33 @@ from typing import TYPE_CHECKING
 from rtrain._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from rtrain import data as data, exceptions as exceptions, integrations as integrations, train as train, tune as tune
+    from rtrain import (
+        actor as actor,
+        air as air,
+        data as data,
+        exceptions as exceptions,
+        integrations as integrations,
+        job_submission as job_submission,
+        runtime_context as runtime_context,
+        train as train,
+        tune as tune,
+        util as util,
+    )
+    from rtrain._cluster._context import get_runtime_context as get_runtime_context
+    from rtrain._cluster._not_there import (
+        client as client,
+        get_actor as get_actor,
+        get_dashboard_url as get_dashboard_url,
+        java_actor_class as java_actor_class,
+        java_function as java_function,
+        timeline as timeline,
+    )
+    from rtrain._cluster._view import (
+        available_resources as available_resources,
+        cluster_resources as cluster_resources,
+        get_gpu_ids as get_gpu_ids,
+        nodes as nodes,
+    )
     from rtrain._remote._api import (
         kill as kill,
         remote as remote,

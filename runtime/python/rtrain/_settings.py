@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import pathlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rtrain import _requirements
@@ -81,6 +81,27 @@ def current_place(context: str | None = None) -> Place | None:
     if values["ca"] and "-----BEGIN" not in values["ca"]:
         values["ca"] = pathlib.Path(values["ca"]).read_text()
     return Place(**values)
+
+
+def place_at(address: str) -> Place:
+    """Returns the cluster at `address`, with the token and CA of a context that has it, else with those of the environment.
+
+    Raises ConfigurationError if there is no token.
+    """
+    wanted = split_address(address.removeprefix("http://"))
+    for path in (user_file(), pathlib.Path(SYSTEM_FILE)):
+        contexts = read_yaml(path).get("contexts")
+        for name, entry in contexts.items() if isinstance(contexts, dict) else ():
+            if isinstance(entry, dict) and entry.get("address") and split_address(str(entry["address"])) == wanted:
+                place = current_place(str(name))
+                if place is not None and split_address(place.address) == wanted:
+                    return place
+    place = Place(**{field: os.environ.get(f"RTRAIN_{field.upper()}", "") for field in _FIELDS if field != "address"})
+    if not place.token:
+        raise ConfigurationError(f"no context has the address {address}, and RTRAIN_TOKEN is not set")
+    ca = place.ca if not place.ca or "-----BEGIN" in place.ca else pathlib.Path(place.ca).read_text()
+    host, port = wanted
+    return replace(place, address=f"[{host}]:{port}" if ":" in host else f"{host}:{port}", ca=ca)
 
 
 def read_yaml(path: pathlib.Path) -> dict[str, object]:

@@ -71,18 +71,18 @@ def test_handles_reach_other_processes_and_keep_their_actor(home: Home) -> None:
     seen = rtrain.get(counter.seen.remote())
     print([number for number in seen if number // 1000 == 1] == list(range(1000, 1050)), len(seen))
     del counter, second
-    print(rtrain.get(first.add.remote(1)))
-    again = rtrain.get(first.handle.remote())
-    print(rtrain.get(again.add.remote(2)))
-    del again
-    print(rtrain.get(first.add.remote(3)), state())
-    rtrain.get(first.drop.remote())
+    print(rtrain.get(first.add.remote(1)), state())
+    third = Holder.remote(rtrain.get(first.handle.remote()))  # first has it, and lends it to third by this process
+    print(rtrain.get(third.add.remote(2)))
+    rtrain.get([first.drop.remote(), third.drop.remote()])
+    print(state())
+    del first  # what it returned is kept with its connection
     while state() != "SUCCEEDED":
         pass
     print(state())
     """
     )
-    assert out.splitlines() == ["1", "True 101", "102", "103", "104 RUNNING", "SUCCEEDED"]
+    assert out.splitlines() == ["1", "True 101", "102 RUNNING", "103", "RUNNING", "SUCCEEDED"]
 
 
 def test_a_handle_is_pickled_for_no_file_and_strangers_do_not_connect(home: Home) -> None:

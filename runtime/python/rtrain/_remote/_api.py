@@ -17,7 +17,7 @@ from rtrain._remote._errors import GetTimeoutError
 from rtrain._remote._generator import ObjectRefGenerator, Stream
 from rtrain._remote._hub import Slot
 from rtrain._remote._methods import STREAMING, is_async, is_generator, methods_of
-from rtrain._remote._options import Options, run_name
+from rtrain._remote._options import Options, plain_name, run_name
 from rtrain._remote._pools import _start as _pools
 from rtrain._remote._pools._call import Code
 from rtrain._remote._refs import ObjectRef, get
@@ -95,7 +95,7 @@ class RemoteFunction:
         self._code.check(arguments, named)
         _arguments.check("rtrain.remote", self._options.repetitions(), _arguments.NAMED_CALL)
         what = f"{getattr(self._function, '__name__', 'function')}()"
-        job = self._options.job(self._options.name or run_name(what), actor=False)
+        job = self._options.job(self._options.name or run_name(what), actor=False, function=plain_name(what))
         return Slot(what, actor=False, job=job, hub=_hub.hub())
 
     def __call__(self, *_: Any, **__: Any) -> Any:
@@ -126,7 +126,7 @@ class RemoteClass:
         methods = methods_of(self._kind)
         limits = {"max_task_retries": options.max_task_retries, "max_pending_calls": options.max_pending_calls}
         fields = {"concurrency": options.max_concurrency, "is_async": is_async(self._kind)}
-        job = options.job(options.name or run_name(what), actor=True)
+        job = options.job(options.name or run_name(what), actor=True, function=plain_name(what))
         slot = ActorSlot(what, actor=True, job=job, hub=hub, max_restarts=options.max_restarts, options=fields)
         made = (self._kind, methods, limits)
         slot.construct(Call("construct", f"{what}()", made, arguments, named, [ObjectRef(f"{what}()")]))

@@ -29,7 +29,7 @@ from typing import Any
 
 from rtrain import _closing, _runtime_env, _where
 from rtrain._http import SESSION, Head, HeadError, NotFound, Unreachable, part
-from rtrain._remote import _printed, _values
+from rtrain._remote import _current, _printed, _values
 from rtrain._remote._attached import Attached
 from rtrain._remote._calls import Call, settle, unpacked_error
 from rtrain._remote._channel import SLOT_CHARACTERS, Channel, ChannelError, accept_all, dial
@@ -293,7 +293,7 @@ class Hub:
 
     def submit(self, slot: Slot) -> None:
         """Submits the slot's run. Raises HeadError if the head refuses it."""
-        environment = {"RTRAIN_REMOTE_SLOT": slot.name, "RTRAIN_REMOTE_DRIVER": self.address}
+        environment = {"RTRAIN_REMOTE_SLOT": slot.name, "RTRAIN_REMOTE_DRIVER": self.address, _current.JOB: _current.job_id()}
         if _where.shows_prints():
             environment[_printed.VARIABLE] = "1"
         inherited = _runtime_env.inherited_secrets(slot.job)

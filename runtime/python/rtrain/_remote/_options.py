@@ -91,8 +91,8 @@ class Options:
             if getattr(self, name) != Options.__dataclass_fields__[name].default:
                 raise ValueError(f"{name} is an option of actors, and this is a function")
 
-    def job(self, name: str, *, actor: bool) -> dict[str, Any]:
-        """Returns the job of a run with one worker that has these resources.
+    def job(self, name: str, *, actor: bool, function: str = "") -> dict[str, Any]:
+        """Returns the job of a run with one worker that has these resources. function: the function or class, for a label.
 
         A function without `num_cpus` has one CPU. An actor without it has none: it lives long and mostly waits.
         """
@@ -121,14 +121,18 @@ class Options:
             "env": {**own, **variables, CPUS: f"{amounts['CPU']:g}", **({RESTARTS: "1"} if self.max_restarts else {})},
             "scaling": scaling,
             **({"failure": {"max_failures": self.max_restarts, "backoff": "100ms..10s"}} if self.max_restarts else {}),
-            "labels": {"rtrain.remote": "actor" if actor else "task"},
+            "labels": {"rtrain.remote": "actor" if actor else "task", **({"rtrain.function": function} if function else {})},
         }
 
 
 def run_name(what: str) -> str:
     """Returns a new name for a run that does `what`."""
-    plain = re.sub(r"[^A-Za-z0-9._-]", "", what).strip("._-") or "remote"
-    return f"{plain[:100]}-{secrets.token_hex(4)}"
+    return f"{plain_name(what)}-{secrets.token_hex(4)}"
+
+
+def plain_name(what: str) -> str:
+    """Returns the characters of `what` that a name or a label may have."""
+    return re.sub(r"[^A-Za-z0-9._-]", "", what).strip("._-")[:100] or "remote"
 
 
 def _check_repetitions(options: Options) -> None:

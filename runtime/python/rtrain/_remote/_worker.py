@@ -18,7 +18,7 @@ from typing import Any
 
 from rtrain import _closing, _exception_pickle, _on_cpu
 from rtrain._by_value import by_value
-from rtrain._remote import _printed, _values
+from rtrain._remote import _current, _printed, _values
 from rtrain._remote._channel import Channel, ChannelError, Part, answer, dial
 from rtrain._remote._cipher import Identity, own_identity
 from rtrain._remote._feeds import Feed
@@ -160,6 +160,8 @@ class _Server:
 
     def _perform(self, head: dict[str, Any], parts: list[bytearray]) -> Any:
         target, arguments, named = _values.unpack(parts)
+        _current.call.set(head["what"])
+        _current.call_number.set(head["id"])
         value = target(*arguments, **named)
         feed = self._feeds.get(head["id"])
         return value if feed is None else feed.send_items(value)

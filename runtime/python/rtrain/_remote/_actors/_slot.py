@@ -68,8 +68,9 @@ class CallsOfActor(Slot):
             self.end()
 
     def pending(self) -> int:
+        """Returns how many method calls are not answered."""
         with self.changed:
-            return len(self.calls) + len(self.sent) + len(self.under_way)
+            return sum(call.op == "method" for call in (*self.calls, *self.sent.values(), *self.under_way))
 
     def hub_of_process(self) -> Hub:
         return self.hub

@@ -1,0 +1,5 @@
+"""What a process is in the cluster: `get_runtime_context` and the class of its answer."""
+
+from rtrain._cluster._context import RuntimeContext, get_runtime_context
+
+__all__ = ["RuntimeContext", "get_runtime_context"]
