@@ -15,7 +15,7 @@ from collections import deque
 from typing import Any
 
 from rtrain import _on_cpu
-from rtrain._remote import _printed, _values, _worker
+from rtrain._remote import _current as _process, _printed, _values, _worker
 from rtrain._remote._channel import Channel, ChannelError, Part
 from rtrain._remote._cipher import own_identity
 from rtrain._remote._pools import _current
@@ -166,6 +166,8 @@ class Server:
             began = time.perf_counter()
             try:
                 _current.number = number
+                _process.call.set(what)
+                _process.call_number.set(number)
                 self._raise()  # it was cancelled while its arguments were unpickled
                 value = target(*arguments, **named)
             finally:
