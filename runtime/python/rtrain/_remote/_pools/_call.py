@@ -125,8 +125,10 @@ class PoolCall:
             ref._kept = self.lent  # the value may hold them; they live until it is unpickled
             settled(ref, parts=own)
             at += count
+        self.lent = []
 
     def fail(self, error: BaseException) -> None:
+        self.lent = []
         for ref in self.refs:
             settled(ref, error=error)
 
