@@ -59,13 +59,16 @@ std::string explain(const Error& error, const AttemptContext& context) {
            std::to_string(free_bytes(context.store->local_path(""), context.user)) + " bytes free): " + error.message;
 }
 
-// Adds up the bytes that were hashed, moved or sent over the files of a checkpoint, and reports the sum once a second
-// at most. The sum includes bytes of an earlier try, which are not reported by themselves.
+// Adds up the bytes that were moved or sent over the files of a checkpoint, and reports the sum once a second at most.
+// Hashing reports the sum too, as a sign of life, and adds nothing: the storage has not answered by then.
 class Moving {
   public:
     explicit Moving(const UploadProgress& report) : report_(report) {}
     storage::Progress of_file() {
         return [this](std::int64_t done, std::int64_t) { report(before_ + done); };
+    }
+    storage::Progress of_hash() {
+        return [this](std::int64_t, std::int64_t) { report(before_); };
     }
     void done(std::int64_t bytes) { before_ += bytes; }
 
@@ -101,14 +104,12 @@ Result<std::vector<protocol::StagedFile>> settled_files(const StagedFiles& stage
         for (const json& file : list)
             files.push_back({file.value("rank", 0u), file.value("path", ""), file.value("bytes", std::int64_t{0}),
                              file.value("sha256", "")});
-        for (const auto& file : files) moving.done(file.bytes);
         return files;
     }
     for (const auto& [name, file] : entries) {
         if (skip.contains(name)) continue;
-        auto hash = staged.hash(file, moving.of_file());
+        auto hash = staged.hash(file, moving.of_hash());
         if (!hash) return hash.error();
-        moving.done(file.bytes);
         files.push_back({.rank = file.rank, .path = name, .bytes = file.bytes, .sha256 = *hash});
     }
     if (Status kept = write_whole(kept_at, json_text(listed(files)), 0600, Durable::no); !kept) return kept.error();

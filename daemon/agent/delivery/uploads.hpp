@@ -25,7 +25,8 @@ Result<std::string> make_stage(const AttemptContext& context, std::uint32_t rank
                                std::int64_t expected);
 StagedListed list_staged(const AttemptContext& context, const ListStaged& order);
 // Hashes each file and moves or sends it below `directory`. Files that an interrupted try has moved are found there.
-// Calls `moved` with the number of bytes so far, at most once a second, from any thread. The number never decreases.
+// Calls `moved` at most once a second, from any thread, with the bytes that the storage has taken; the number never
+// decreases, and is 0 while files are hashed.
 using UploadProgress = std::function<void(std::int64_t bytes)>;
 Uploaded upload(const AttemptContext& context, const Upload& order, const UploadProgress& moved = {});
 ManifestWritten commit(const AttemptContext& context, const WriteManifest& order);
