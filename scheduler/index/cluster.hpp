@@ -55,7 +55,8 @@ std::string name_of(const Cluster& cluster, RunId run);
 std::optional<Time> limit_of(const Cluster& cluster, const Run& run);
 Sums allocated_to(const Cluster& cluster, const Attempt& attempt);
 // ends.cpp: Returns when the attempt is expected to end, from `limits.wall_time` or from the pace of its checkpoints
-// towards `stop`. Returns nullopt if the end is unknown. An attempt that has not started is assumed to start now.
+// towards `stop`. Returns nullopt if the end is unknown. An attempt that has not started is assumed to start now, and a
+// yielding one to be stopped now.
 std::optional<Time> expected_end(const Cluster& cluster, const Attempt& attempt, Time now);
 // Returns the same as far as the records alone determine it. An attempt that has not started is assumed to have started
 // when it was placed, and a stopping attempt to have ended.

@@ -110,6 +110,8 @@ void ClusterIndex::renew_run(const Cluster& cluster, RunId id) {
         for (const After& predecessor : run.after) known.links.after.push_back(predecessor.run);
         if (run.array_waits) known.links.array = array_key(run.array, run.user);
         known.links.is_elastic = run.spec.elastic && run.state == RunState::running;
+        if (may_yield(run)) known.links.owner = run.parent;
+        known.links.is_yielding = yields(run);
         links_.add(id, known.links);
     }
     runs_.emplace(id, std::move(known));
@@ -119,7 +121,8 @@ void ClusterIndex::renew_run(const Cluster& cluster, RunId id) {
 WaitingRun ClusterIndex::waiting_run(const Cluster& cluster, const Run& run, std::optional<std::uint32_t> same_shape) {
     // An earlier version stored the reason as a sentence. The run gets a new reason as a value.
     const bool old_sentence = run.state == RunState::queued && run.reason.is<reasons::Text>();
-    return {.line = {.priority = run.spec.priority,
+    return {.line = {.yields = yields(run),
+                     .priority = run.spec.priority,
                      .queue = run.spec.queue,
                      .user = limits_users(cluster.queues, run.spec.queue) ? run.user : ""},
             .shape = same_shape ? *same_shape : shapes_.use(request_of(run)),
@@ -177,8 +180,8 @@ void ClusterIndex::renew_end(const Cluster& cluster, AttemptId id) {
     allocations_.at(id).end = core::known_end(cluster, attempt).value_or(unknown_end);
     if (!reserved_.empty()) reserved_.renew_releases(id, nodes_, allocations_);
     const Run& run = cluster.runs.at(id.run);
-    const bool is_fixed =
-        attempt.state == AttemptState::running && run.started.ms != 0 && run.spec.stop_at.empty() && !attempt.request;
+    const bool is_fixed = attempt.state == AttemptState::running && run.started.ms != 0 && run.spec.stop_at.empty() &&
+                          !attempt.request && !yields(run);
     if (is_fixed)
         ends_.put({.end = core::wall_time_end(run).value_or(unknown_end), .placed = attempt.placed_at, .attempt = id});
     else

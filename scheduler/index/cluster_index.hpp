@@ -125,6 +125,9 @@ class ClusterIndex {
     std::optional<RunId> next_of(const std::string& array, const std::string& user) const {
         return links_.next_of_array(array_key(array, user));
     }
+    // Returns the live runs that end with this one.
+    std::vector<RunId> helpers(RunId owner) const { return links_.helpers(owner); }
+    const std::set<RunId>& yielding() const { return links_.yielding(); }  // live runs that yield
     const std::set<RunId>& elastic() const {
         return links_.elastic();
     }  // running runs whose number of workers may change

@@ -69,7 +69,7 @@ bool all_exited(const Attempt& attempt) {
                        [](const Worker& worker) { return worker.state == WorkerState::exited; });
 }
 
-// Returns the time within which the processes of a stopping attempt end.
+// Returns the time within which the processes of an attempt end once it is stopped.
 Duration grace_of(const Cluster& cluster, const Attempt& attempt) {
     return all_exited(attempt) ? Duration{} : cluster.runs.at(attempt.id.run).spec.stop_grace;
 }
@@ -77,13 +77,15 @@ Duration grace_of(const Cluster& cluster, const Attempt& attempt) {
 }  // namespace
 
 std::optional<Time> expected_end(const Cluster& cluster, const Attempt& attempt, Time now) {
-    if (attempt.state == AttemptState::stopping) return now + grace_of(cluster, attempt);
+    if (attempt.state == AttemptState::stopping || yields(cluster.runs.at(attempt.id.run)))
+        return now + grace_of(cluster, attempt);
     const std::optional<Time> end = ends_by(cluster, attempt, now);
     return end ? std::optional(std::max(*end, now)) : std::nullopt;
 }
 
 std::optional<Time> known_end(const Cluster& cluster, const Attempt& attempt) {
     if (attempt.state == AttemptState::stopping) return attempt.work_ended + grace_of(cluster, attempt);
+    if (yields(cluster.runs.at(attempt.id.run))) return attempt.placed_at;  // counts as free from its begin on
     return ends_by(cluster, attempt, attempt.placed_at);
 }
 

@@ -20,8 +20,9 @@ std::vector<std::string> ClusterIndex::waiting_text() const {
     std::vector<std::string> lines;
     for (const auto& [line, batches] : waiting())
         for (const auto& [shape, batch] : batches) {
-            std::string text = std::to_string(line.priority) + " " + line.queue + " " + line.user + " " +
-                               shapes_.key(shape) + " x" + std::to_string(shapes_[shape].waiting) + ":";
+            std::string text = (line.yields ? "yields " : "") + std::to_string(line.priority) + " " + line.queue + " " +
+                               line.user + " " + shapes_.key(shape) + " x" + std::to_string(shapes_[shape].waiting) +
+                               ":";
             for (const Waiter& waiter : batch.by_age)
                 text += " " + std::to_string(waiter.submitted.ms) + "ms " + std::to_string(waiter.id.value);
             text += " /";
@@ -55,6 +56,7 @@ std::vector<std::string> ClusterIndex::faults(const Cluster& cluster) const {
     expect(elastic() == recount.elastic(), "elastic runs");
     expect(waiting_.has_equal_programs(recount.waiting_), "waiting runs of programs");
     expect(links_.has_equal_waits(recount.links_), "runs that wait for others");
+    expect(links_.has_equal_helpers(recount.links_), "helpers of runs, or yielding runs,");
     for (Shape shape : shapes_.all())
         for (const auto& [open, ignored] : std::map(shape.full))
             expect(!GangSearch::still_full(shape, nodes_, open) ||

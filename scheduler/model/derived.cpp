@@ -55,6 +55,9 @@ std::string program_of(const Run& run) {
     return run.program.empty() ? "run-" + std::to_string(run.id.value) : run.program;
 }
 
+bool yields(const Run& run) { return run.yielding == Yielding::active; }
+bool may_yield(const Run& run) { return run.yielding != Yielding::never; }
+
 void drop_reservation(Run& run) {
     run.nodes_reserved.clear();
     run.reserved_from = {};

@@ -29,6 +29,8 @@ Sums demand_of(const Run& run);  // demand of the smallest gang that the run may
 
 std::string program_of(const Run& run);  // "run-17": the driver's run; "session-...": a driver outside of the cluster
 void drop_reservation(Run& run);
+bool yields(const Run& run);     // true if it ends now for any run that does not yield
+bool may_yield(const Run& run);  // true if it belongs to an owner, with which it ends
 
 namespace core {
 

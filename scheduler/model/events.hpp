@@ -27,12 +27,11 @@ struct RunSubmitted {  // The shell has checked the spec, the user and the form 
     std::uint32_t array_parallel = 0;  // the most runs of the array at a time; 0: any number
     std::string member_of{};  // resume: the array that the run belonged to and belongs to; empty: none
     std::uint32_t member_index = 0;
-    std::string program{};  // as Run::program
+    std::string program{}; Yielding yielding{}; RunId parent{};  // as in Run
     bool operator==(const RunSubmitted&) const = default;
 };
 struct RunStopAsked {
-    RunId run;
-    std::string by; std::int64_t wall_ms = 0;
+    RunId run; std::string by; std::int64_t wall_ms = 0;
     bool checkpoint = false;  // stops the run once its next checkpoint is committed,
     std::optional<Duration> deadline;  // or once this time has passed
     bool now = false;  // stops the run without the grace and without waiting for a checkpoint upload
@@ -46,6 +45,7 @@ struct RunResizeAsked {  // resizes to `workers` at the next commit or at the de
     bool operator==(const RunResizeAsked&) const = default;
 };
 struct RunPriorityChanged { RunId run; std::string by; std::int32_t priority = 0; bool operator==(const RunPriorityChanged&) const = default; };
+struct RunYieldsChanged { RunId run; std::string by; Yielding yielding{}; bool operator==(const RunYieldsChanged&) const = default; };
 struct RunRemoved { RunId run; bool operator==(const RunRemoved&) const = default; };  // terminal runs only
 struct NodeRegistered {  // also sent on each reconnect; `held` lists all attempts with processes on the node
     NodeId node;
@@ -152,7 +152,7 @@ struct TimePassed { bool operator==(const TimePassed&) const = default; };  // t
 using Event = std::variant<HeadStarted, RunSubmitted, RunStopAsked, RunRemoved, NodeRegistered, NodeLost, NodeLeft, NodeDrained,
                            NodeUndrained, NodePrepared, NodePrepareFailed, WorkerStarted, FirstReport, WorkerExited, NodeEmptied,
                            CheckpointCommitted, CheckpointDeleted, StopMetricReached, TimePassed, QueuesConfigured, RunCheckpointAsked, RunResizeAsked,
-                           CheckpointValidated, CheckpointVerified, CheckpointLost, UserLimitReached, RunPriorityChanged, NodeQuarantined>;
+                           CheckpointValidated, CheckpointVerified, CheckpointLost, UserLimitReached, RunPriorityChanged, NodeQuarantined, RunYieldsChanged>;
 
 // ---- effects ------------------------------------------------------------------------------------------------------
 // Each effect is sent to one agent. A repeated effect is harmless: agents identify attempts by id and incarnation.

@@ -33,6 +33,10 @@ inline constexpr int cycles_most = 3;
 // queue.
 inline constexpr std::size_t too_long_most = 100;
 
+// The most searches of one event for waiting runs that would start if yielding runs ended. Each copies the free
+// amounts.
+inline constexpr std::size_t yielding_looks_most = 200;
+
 // ---- job arrays ---------------------------------------------------------------------------------------------------
 // The most runs of job arrays that one event makes. A longer array is made by several events, so that other users'
 // events are decided between them. Long jobs make a slice shorter: each run has a copy of its job.

@@ -18,6 +18,7 @@ std::string stopping(const Run& run, JobWords words);
 std::string ended(const Run& run, JobWords words);
 std::string removed(const Run& run);
 std::string priority_changed(const Run& run, std::int32_t before, const std::string& by);
+std::string yields_changed(const Run& run, const std::string& by);
 std::string stop_metric(const std::string& run, const Reason& why);
 std::string shrinks(const Run& run);
 std::string backoff(const Run& run, Duration wait);

@@ -47,6 +47,12 @@ struct After {  // a predecessor that has not ended yet
     bool operator==(const After&) const = default;
 };
 
+// A run that may yield is a helper of its owner, `Run::parent` or the session in `Run::program`, and ends with it.
+// While it yields, it counts as free for all runs that do not, and ends for any of them that would start by its end.
+enum class Yielding { never, paused, active };
+const char* to_text(Yielding);  // "never", "paused", "active"
+std::optional<Yielding> yielding(std::string_view);
+
 // The reason why a checkpoint is requested from a running attempt. It decides what follows the next commit. operator:
 // nothing. resize, drain, preemption: the attempt is stopped and placed anew. stop: the run ends. A later reason
 // replaces an earlier one.

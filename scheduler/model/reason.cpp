@@ -56,6 +56,8 @@ template Reason::Reason(reasons::GivenUp);
 template Reason::Reason(reasons::NodeForgot);
 template Reason::Reason(reasons::RequestedBy);
 template Reason::Reason(reasons::PreemptedBy);
+template Reason::Reason(reasons::YieldedTo);
+template Reason::Reason(reasons::OwnerEnded);
 template Reason::Reason(reasons::NodeDrains);
 template Reason::Reason(reasons::ResizeRequested);
 template Reason::Reason(reasons::RoomToGrow);

@@ -14,16 +14,15 @@ namespace rtrain {
 
 class Reason {
   public:
-    using Value =
-        std::variant<reasons::None, reasons::Text, reasons::NoRoom, reasons::NeverFits, reasons::QuotaFull,
-                     reasons::QuotaReclaimed, reasons::AfterRuns, reasons::ArrayLimit, reasons::PredecessorEnded,
-                     reasons::StoppedBy, reasons::QueueTime, reasons::WallTime, reasons::FailuresSpent,
-                     reasons::FailFast, reasons::StartsFailed, reasons::RankFailed, reasons::RanksSucceeded,
-                     reasons::NotPrepared, reasons::EndUnseen, reasons::NodeLost, reasons::NodeLeft,
-                     reasons::NodeSmaller, reasons::StopMetric, reasons::GivenUp, reasons::NodeForgot,
-                     reasons::RequestedBy, reasons::PreemptedBy, reasons::NodeDrains, reasons::ResizeRequested,
-                     reasons::RoomToGrow, reasons::DrainedBy, reasons::Silent, reasons::Quarantined, reasons::UserLimit,
-                     reasons::QueueUserLimit, reasons::NodesLost, reasons::BudgetUsed>;
+    using Value = std::variant<
+        reasons::None, reasons::Text, reasons::NoRoom, reasons::NeverFits, reasons::QuotaFull, reasons::QuotaReclaimed,
+        reasons::AfterRuns, reasons::ArrayLimit, reasons::PredecessorEnded, reasons::StoppedBy, reasons::QueueTime,
+        reasons::WallTime, reasons::FailuresSpent, reasons::FailFast, reasons::StartsFailed, reasons::RankFailed,
+        reasons::RanksSucceeded, reasons::NotPrepared, reasons::EndUnseen, reasons::NodeLost, reasons::NodeLeft,
+        reasons::NodeSmaller, reasons::StopMetric, reasons::GivenUp, reasons::NodeForgot, reasons::RequestedBy,
+        reasons::PreemptedBy, reasons::NodeDrains, reasons::ResizeRequested, reasons::RoomToGrow, reasons::DrainedBy,
+        reasons::Silent, reasons::Quarantined, reasons::UserLimit, reasons::QueueUserLimit, reasons::NodesLost,
+        reasons::BudgetUsed, reasons::YieldedTo, reasons::OwnerEnded>;
 
     Reason() = default;
     template <class T>

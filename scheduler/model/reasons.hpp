@@ -85,14 +85,19 @@ struct FailuresSpent {
     std::uint32_t failures = 0, max_failures = 0;
     std::vector<Reason> cause; bool operator==(const FailuresSpent&) const = default;
 };
+struct YieldedTo {  // it yielded to this run, which starts by its end
+    static constexpr const char* kind = "yielded_to"; std::string run, user, queue; bool operator==(const YieldedTo&) const = default;
+};
+struct OwnerEnded {  // its owner has ended, is being stopped or preempted, or waits in the queue
+    static constexpr const char* kind = "owner_ended"; std::string owner; bool operator==(const OwnerEnded&) const = default;
+};
 struct UserLimit {  // the head keeps as much for the run's user as it may: the run makes no further attempts
     static constexpr const char* kind = "user_limit";
     std::string limit;  // the limit, the bytes that are kept, and what to do
     std::vector<Reason> cause; bool operator==(const UserLimit&) const = default;
 };
 struct FailFast {
-    static constexpr const char* kind = "fail_fast";
-    std::vector<Reason> cause; bool operator==(const FailFast&) const = default;
+    static constexpr const char* kind = "fail_fast"; std::vector<Reason> cause; bool operator==(const FailFast&) const = default;
 };
 struct StartsFailed {  // several attempts in a row failed before their workers trained
     static constexpr const char* kind = "starts_failed";
@@ -107,8 +112,7 @@ struct NodesLost {  // several attempts in a row lost a node without progress be
 
 // ---- why an attempt ended -----------------------------------------------------------------------------------------
 struct RankFailed {
-    static constexpr const char* kind = "rank_failed";
-    Rank rank; NodeId node; ExitCause exit; bool operator==(const RankFailed&) const = default;
+    static constexpr const char* kind = "rank_failed"; Rank rank; NodeId node; ExitCause exit; bool operator==(const RankFailed&) const = default;
 };
 struct RanksSucceeded { static constexpr const char* kind = "ranks_succeeded"; bool operator==(const RanksSucceeded&) const = default; };
 struct NotPrepared {
@@ -127,17 +131,14 @@ struct NodeLost {
     bool operator==(const NodeLost&) const = default;
 };
 struct NodeLeft {
-    static constexpr const char* kind = "node_left";
-    NodeId node; std::vector<Reason> cause;  // as in NodeLost
+    static constexpr const char* kind = "node_left"; NodeId node; std::vector<Reason> cause;  // as in NodeLost
     bool operator==(const NodeLeft&) const = default;
 };
 struct NodeSmaller {  // the node returned with fewer resources
-    static constexpr const char* kind = "node_smaller";
-    NodeId node; bool operator==(const NodeSmaller&) const = default;
+    static constexpr const char* kind = "node_smaller"; NodeId node; bool operator==(const NodeSmaller&) const = default;
 };
 struct StopMetric {
-    static constexpr const char* kind = "stop_metric";
-    std::string key; double value = 0; bool operator==(const StopMetric&) const = default;
+    static constexpr const char* kind = "stop_metric"; std::string key; double value = 0; bool operator==(const StopMetric&) const = default;
 };
 // the head gave up the attempt
 struct GivenUp { static constexpr const char* kind = "given_up"; bool operator==(const GivenUp&) const = default; };
@@ -146,8 +147,7 @@ struct NodeForgot { static constexpr const char* kind = "node_forgot"; bool oper
 
 // ---- why a checkpoint is requested --------------------------------------------------------------------------------
 struct RequestedBy {
-    static constexpr const char* kind = "requested_by";
-    std::string user; bool operator==(const RequestedBy&) const = default;
+    static constexpr const char* kind = "requested_by"; std::string user; bool operator==(const RequestedBy&) const = default;
 };
 struct PreemptedBy {
     static constexpr const char* kind = "preempted_by";

@@ -144,6 +144,8 @@ struct Run {
     Duration without_seats;                             // time between seats; does not count as wall_time
     std::optional<Duration> resize_within;              // limit for a resize's checkpoint, once there is room
     std::string program;                                // its submitter (see program_of); empty: itself
+    Yielding yielding = Yielding::never;
+    RunId parent{};  // of a run that may yield: the run whose worker submitted it; 0: a session did
     bool operator==(const Run&) const = default;
 };
 

@@ -77,6 +77,8 @@ constexpr Words<Verdict, 4> verdicts{{{Verdict::feasible_now, "feasible now"},
                                       {Verdict::invalid, "invalid"}}};
 
 constexpr Words<AfterWhat, 2> after_whats{{{AfterWhat::succeeded, "succeeded"}, {AfterWhat::ended, "ended"}}};
+constexpr Words<Yielding, 3> yieldings{
+    {{Yielding::never, "never"}, {Yielding::paused, "paused"}, {Yielding::active, "active"}}};
 constexpr Words<RequestReason, 5> request_reasons{{{RequestReason::by_operator, "operator"},
                                                    {RequestReason::resize, "resize"},
                                                    {RequestReason::drain, "drain"},
@@ -107,6 +109,7 @@ const char* to_text(NodeState s) { return word(node_states, s); }
 const char* to_text(Strategy s) { return word(strategies, s); }
 const char* to_text(Verdict v) { return word(verdicts, v); }
 const char* to_text(AfterWhat what) { return word(after_whats, what); }
+const char* to_text(Yielding yielding) { return word(yieldings, yielding); }
 const char* to_text(RequestReason reason) { return word(request_reasons, reason); }
 std::optional<RunState> run_state(std::string_view text) { return value_of(run_states, text); }
 std::optional<AttemptState> attempt_state(std::string_view text) { return value_of(attempt_states, text); }
@@ -114,6 +117,7 @@ std::optional<WorkerState> worker_state(std::string_view text) { return value_of
 std::optional<NodeState> node_state(std::string_view text) { return value_of(node_states, text); }
 std::optional<Strategy> strategy(std::string_view text) { return value_of(strategies, text); }
 std::optional<AfterWhat> after_what(std::string_view text) { return value_of(after_whats, text); }
+std::optional<Yielding> yielding(std::string_view text) { return value_of(yieldings, text); }
 std::optional<RequestReason> request_reason(std::string_view text) { return value_of(request_reasons, text); }
 
 // ---- reasons --------------------------------------------------------------------------------------------------------
@@ -262,6 +266,12 @@ struct Sentence {
     std::string operator()(const reasons::PreemptedBy& why) const {
         return "gives way to " + why.run + " (priority " + std::to_string(why.priority) + ", queue \"" + why.queue +
                "\")";
+    }
+    std::string operator()(const reasons::YieldedTo& why) const {
+        return "it yielded: ended for run " + why.run + " of " + why.user + " (queue \"" + why.queue + "\")";
+    }
+    std::string operator()(const reasons::OwnerEnded& why) const {
+        return "run " + why.owner + ", to which it belongs, has ended, is ending or waits again";
     }
     std::string operator()(const reasons::NodeDrains& why) const {
         return "node " + why.node.value + " drains" + joined(", ", why.cause);
@@ -512,6 +522,10 @@ std::string no_score(const std::string& metric) {
 std::string priority_changed(const Run& run, std::int32_t before, const std::string& by) {
     return by + " changed the priority of " + run.name + " from " + std::to_string(before) + " to " +
            std::to_string(run.spec.priority);
+}
+
+std::string yields_changed(const Run& run, const std::string& by) {
+    return by + (yields(run) ? " let " + run.name + " yield" : " keeps " + run.name + " from yielding");
 }
 
 std::string node_is(const Node& node) { return node_text(node.id) + " is " + to_text(node.state); }

@@ -10,20 +10,31 @@ void RunLinks::add(RunId id, const LinksOfRun& links) {
     for (const RunId before : links.after) dependents_.insert({before, id});
     if (!links.array.empty()) array_waiting_.insert({links.array, id});
     if (links.is_elastic) elastic_.insert(id);
+    if (links.owner.value != 0) helpers_.insert({links.owner, id});
+    if (links.is_yielding) yielding_.insert(id);
 }
 
 void RunLinks::remove(RunId id, const LinksOfRun& links) {
     for (const RunId before : links.after) dependents_.erase({before, id});
     if (!links.array.empty()) array_waiting_.erase({links.array, id});
     if (links.is_elastic) elastic_.erase(id);
+    if (links.owner.value != 0) helpers_.erase({links.owner, id});
+    if (links.is_yielding) yielding_.erase(id);
 }
 
-std::vector<RunId> RunLinks::dependents(RunId run) const {
+namespace {
+
+std::vector<RunId> of(const std::set<std::pair<RunId, RunId>>& pairs, RunId run) {
     std::vector<RunId> ids;
-    for (auto at = dependents_.lower_bound({run, RunId{}}); at != dependents_.end() && at->first == run; ++at)
+    for (auto at = pairs.lower_bound({run, RunId{}}); at != pairs.end() && at->first == run; ++at)
         ids.push_back(at->second);
     return ids;
 }
+
+}  // namespace
+
+std::vector<RunId> RunLinks::dependents(RunId run) const { return of(dependents_, run); }
+std::vector<RunId> RunLinks::helpers(RunId owner) const { return of(helpers_, owner); }
 
 std::optional<RunId> RunLinks::next_of_array(const std::string& key) const {
     const auto next = array_waiting_.lower_bound({key, RunId{}});

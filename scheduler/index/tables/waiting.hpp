@@ -22,11 +22,14 @@ struct WaitingBatch {  // the waiting runs of one line and one shape
 };
 inline constexpr Duration for_ever{INT64_MAX};
 
-struct Line {  // the waiting runs of one queue and one priority; higher priorities come first
+// The waiting runs of one queue and one priority. Higher priorities come first, and yielding runs after all others.
+struct Line {
+    bool yields = false;
     std::int32_t priority = 0;
     std::string queue;
     std::string user{};  // empty unless limits for one user hold in the queue; then each user has a line
     bool operator<(const Line& other) const {
+        if (yields != other.yields) return other.yields;
         if (priority != other.priority) return priority > other.priority;
         return queue != other.queue ? queue < other.queue : user < other.user;
     }

@@ -20,7 +20,8 @@ struct Fields<RunSubmitted> {
         RTRAIN_FIELD(RunSubmitted, spec), RTRAIN_FIELD(RunSubmitted, resume), RTRAIN_FIELD(RunSubmitted, restore_from),
         RTRAIN_FIELD(RunSubmitted, warnings), RTRAIN_FIELD(RunSubmitted, wall_ms), RTRAIN_FIELD(RunSubmitted, array),
         RTRAIN_FIELD(RunSubmitted, array_parallel), RTRAIN_FIELD(RunSubmitted, member_of),
-        RTRAIN_FIELD(RunSubmitted, member_index), RTRAIN_FIELD(RunSubmitted, program));
+        RTRAIN_FIELD(RunSubmitted, member_index), RTRAIN_FIELD(RunSubmitted, program),
+        RTRAIN_FIELD(RunSubmitted, yielding), RTRAIN_FIELD(RunSubmitted, parent));
 };
 template <>
 struct Fields<RunStopAsked> {
@@ -47,6 +48,12 @@ struct Fields<RunPriorityChanged> {
     static constexpr const char* type = "RunPriorityChanged";
     static constexpr auto list = std::tuple(RTRAIN_FIELD(RunPriorityChanged, run), RTRAIN_FIELD(RunPriorityChanged, by),
                                             RTRAIN_FIELD(RunPriorityChanged, priority));
+};
+template <>
+struct Fields<RunYieldsChanged> {
+    static constexpr const char* type = "RunYieldsChanged";
+    static constexpr auto list = std::tuple(RTRAIN_FIELD(RunYieldsChanged, run), RTRAIN_FIELD(RunYieldsChanged, by),
+                                            RTRAIN_FIELD(RunYieldsChanged, yielding));
 };
 template <>
 struct Fields<RunRemoved> {

@@ -3,6 +3,7 @@
 
 #include "scheduler/model/reason.hpp"
 #include "storage/state/codec/budget_fields.hpp"
+#include "storage/state/codec/yielding_fields.hpp"
 
 namespace rtrain::state {
 
@@ -149,12 +150,6 @@ struct Fields<reasons::NodeForgot> {
 template <>
 struct Fields<reasons::RequestedBy> {
     static constexpr auto list = std::tuple(RTRAIN_FIELD(reasons::RequestedBy, user));
-};
-template <>
-struct Fields<reasons::PreemptedBy> {
-    static constexpr auto list =
-        std::tuple(RTRAIN_FIELD(reasons::PreemptedBy, run), RTRAIN_FIELD(reasons::PreemptedBy, priority),
-                   RTRAIN_FIELD(reasons::PreemptedBy, queue));
 };
 template <>
 struct Fields<reasons::NodeDrains> {

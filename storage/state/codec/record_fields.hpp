@@ -38,20 +38,20 @@ struct Fields<Node> {
 template <>
 struct Fields<Run> {
     static constexpr const char* type = "Run";
-    static constexpr auto list =
-        std::tuple(RTRAIN_FIELD(Run, id), RTRAIN_FIELD(Run, name), RTRAIN_FIELD(Run, user), RTRAIN_FIELD(Run, state),
-                   RTRAIN_FIELD(Run, spec), RTRAIN_FIELD(Run, job_json), RTRAIN_FIELD(Run, storage_path),
-                   RTRAIN_FIELD(Run, resume), RTRAIN_FIELD(Run, restore_from), RTRAIN_FIELD(Run, submit_key),
-                   RTRAIN_FIELD(Run, submitted), RTRAIN_FIELD(Run, started), RTRAIN_FIELD(Run, ended),
-                   RTRAIN_FIELD(Run, submitted_wall_ms), RTRAIN_FIELD(Run, ended_wall_ms), RTRAIN_FIELD(Run, attempts),
-                   RTRAIN_FIELD(Run, failures), RTRAIN_FIELD(Run, retry_at), RTRAIN_FIELD(Run, nodes_avoided),
-                   RTRAIN_FIELD(Run, reason), RTRAIN_FIELD(Run, stop_by), RTRAIN_FIELD(Run, checkpoints),
-                   RTRAIN_FIELD(Run, warnings), RTRAIN_FIELD(Run, nodes_reserved), RTRAIN_FIELD(Run, reserved_from),
-                   RTRAIN_FIELD(Run, workers_asked), RTRAIN_FIELD(Run, grow_since), RTRAIN_FIELD(Run, after),
-                   RTRAIN_FIELD(Run, array_waits), RTRAIN_FIELD(Run, array), RTRAIN_FIELD(Run, array_index),
-                   RTRAIN_FIELD(Run, array_parallel), RTRAIN_FIELD(Run, let_go), Field{"gave_way", &Run::without_seats},
-                   RTRAIN_FIELD(Run, resize_within), RTRAIN_FIELD(Run, seats_reserved),
-                   RTRAIN_FIELD(Run, reserved_after), RTRAIN_FIELD(Run, program));
+    static constexpr auto list = std::tuple(
+        RTRAIN_FIELD(Run, id), RTRAIN_FIELD(Run, name), RTRAIN_FIELD(Run, user), RTRAIN_FIELD(Run, state),
+        RTRAIN_FIELD(Run, spec), RTRAIN_FIELD(Run, job_json), RTRAIN_FIELD(Run, storage_path),
+        RTRAIN_FIELD(Run, resume), RTRAIN_FIELD(Run, restore_from), RTRAIN_FIELD(Run, submit_key),
+        RTRAIN_FIELD(Run, submitted), RTRAIN_FIELD(Run, started), RTRAIN_FIELD(Run, ended),
+        RTRAIN_FIELD(Run, submitted_wall_ms), RTRAIN_FIELD(Run, ended_wall_ms), RTRAIN_FIELD(Run, attempts),
+        RTRAIN_FIELD(Run, failures), RTRAIN_FIELD(Run, retry_at), RTRAIN_FIELD(Run, nodes_avoided),
+        RTRAIN_FIELD(Run, reason), RTRAIN_FIELD(Run, stop_by), RTRAIN_FIELD(Run, checkpoints),
+        RTRAIN_FIELD(Run, warnings), RTRAIN_FIELD(Run, nodes_reserved), RTRAIN_FIELD(Run, reserved_from),
+        RTRAIN_FIELD(Run, workers_asked), RTRAIN_FIELD(Run, grow_since), RTRAIN_FIELD(Run, after),
+        RTRAIN_FIELD(Run, array_waits), RTRAIN_FIELD(Run, array), RTRAIN_FIELD(Run, array_index),
+        RTRAIN_FIELD(Run, array_parallel), RTRAIN_FIELD(Run, let_go), Field{"gave_way", &Run::without_seats},
+        RTRAIN_FIELD(Run, resize_within), RTRAIN_FIELD(Run, seats_reserved), RTRAIN_FIELD(Run, reserved_after),
+        RTRAIN_FIELD(Run, program), RTRAIN_FIELD(Run, yielding), RTRAIN_FIELD(Run, parent));
 };
 template <>
 struct Fields<PendingArray> {

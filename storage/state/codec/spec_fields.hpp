@@ -36,6 +36,10 @@ struct Words<AfterWhat> {
     static std::optional<AfterWhat> parse(std::string_view word) { return after_what(word); }
 };
 template <>
+struct Words<Yielding> {
+    static std::optional<Yielding> parse(std::string_view word) { return yielding(word); }
+};
+template <>
 struct Words<RequestReason> {
     static std::optional<RequestReason> parse(std::string_view word) { return request_reason(word); }
 };

@@ -29,7 +29,7 @@ TEST_CASE("the kinds of reasons stand in databases and in the API: they are for 
           "stopped_by queue_time wall_time failures_spent fail_fast starts_failed rank_failed ranks_succeeded "
           "not_prepared end_unseen node_lost node_left node_smaller stop_metric given_up node_forgot requested_by "
           "preempted_by node_drains resize_requested room_to_grow drained_by silent quarantined "
-          "user_limit queue_user_limit nodes_lost budget_used ");
+          "user_limit queue_user_limit nodes_lost budget_used yielded_to owner_ended ");
     CHECK(kind_of(reasons::QueueTime{}) == std::string("queue_time"));
     CHECK(kind_of(Reason{}) == std::string("none"));
 }
