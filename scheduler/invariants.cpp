@@ -25,6 +25,7 @@ class Inspection {
         if (!holds) broken.push_back(sentence);
     }
     void state_of(const Run& run, const std::string& name);
+    void owner_of(const Run& run, const std::string& name);
     void gang_of(const Attempt& attempt, const std::string& name);
     void waiting_of(const Attempt& attempt, const std::string& name);
 
@@ -71,7 +72,18 @@ void Inspection::runs() {
         if (limit >= 0 && !terminal(run.state))
             expect(run.failures <= static_cast<std::uint32_t>(limit), name + " goes on beyond max_failures");
         state_of(run, name);
+        if (may_yield(run)) owner_of(run, name);
     }
+}
+
+// A helper ends in the transaction that ends its owner, or takes the owner's seats.
+void Inspection::owner_of(const Run& run, const std::string& name) {
+    expect(!yields(run) || run.nodes_reserved.empty(), name + " yields, and has a reservation");
+    if (run.parent.value == 0 || terminal(run.state) || run.state == RunState::stopping) return;
+    const auto owner = cluster_.runs.find(run.parent);
+    const RunState state = owner == cluster_.runs.end() ? RunState::stopped : owner->second.state;
+    expect(!terminal(state) && state != RunState::stopping && state != RunState::queued,
+           name + " outlives its owner, which is " + to_text(state));
 }
 
 void Inspection::arrays() {

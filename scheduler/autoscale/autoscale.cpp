@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "scheduler/model/derived.hpp"
+
 namespace rtrain {
 namespace {
 
@@ -30,16 +32,22 @@ bool has_joined(const Cluster& cluster, const NodeId& name) {
     return node != cluster.nodes.end() && node->second.state != NodeState::lost;
 }
 
-// Returns true if a node has no work and no waiting run has reserved it.
+// Returns true if a node has no work, other than yielding runs, and no waiting run has reserved it.
 class Empty {
   public:
-    explicit Empty(const Cluster& cluster) : index_(in_step(cluster, scratch_)) {
+    explicit Empty(const Cluster& cluster) : cluster_(cluster), index_(in_step(cluster, scratch_)) {
         for (const RunId id : index_.reserving())
             for (const NodeId& node : cluster.runs.at(id).nodes_reserved) reserved_.insert(node);
     }
-    bool operator()(const NodeId& node) const { return index_.on_node(node).empty() && !reserved_.contains(node); }
+    bool operator()(const NodeId& node) const {
+        const std::set<AttemptId>& attempts = index_.on_node(node);
+        return !reserved_.contains(node) && std::all_of(attempts.begin(), attempts.end(), [&](const AttemptId& id) {
+            return yields(cluster_.runs.at(id.run));
+        });
+    }
 
   private:
+    const Cluster& cluster_;
     ClusterIndex scratch_;
     const ClusterIndex& index_;
     std::set<NodeId> reserved_;
@@ -196,7 +204,9 @@ bool drained_by_autoscaler(const Node& node) {
 bool may_release(const Cluster& cluster, const AutoscaleState& state, const NodeId& node) {
     const auto entry = cluster.nodes.find(node);
     if (entry == cluster.nodes.end()) return state.unjoined.contains(node);
-    return labelled(entry->second) && drained_by_autoscaler(entry->second) && Empty(cluster)(node);
+    ClusterIndex scratch;
+    const bool has_attempt = !in_step(cluster, scratch).on_node(node).empty();  // a yielding run may still be ending
+    return labelled(entry->second) && drained_by_autoscaler(entry->second) && !has_attempt && Empty(cluster)(node);
 }
 
 void order_begins(const AutoscalePolicy& policy, AutoscaleState& state, std::uint32_t nodes, Time now) {

@@ -37,8 +37,10 @@ std::vector<Demand> waiting_demand(const Cluster& cluster) {
     ClusterIndex scratch;
     const ClusterIndex& index = in_step(cluster, scratch);
     std::map<std::uint32_t, std::uint64_t> runs_of;  // key: the number of the shape
-    for (const auto& [line, batches] : index.waiting())
+    for (const auto& [line, batches] : index.waiting()) {
+        if (line.yields) break;  // yielding runs use only what is there
         for (const auto& [shape, batch] : batches) runs_of[shape] += batch.by_age.size();
+    }
     std::map<std::string, Demand> all;
     for (const auto& [shape, runs] : runs_of)
         for (const auto& [key, part] : of_gang(index.shape(shape).gang)) {

@@ -150,6 +150,7 @@ AutoscaleQuestion autoscale_question(const Cluster& cluster, const AutoscalePoli
     core::Quotas quotas(cluster);
     core::Order order(index, core::FairShare(cluster, index, cluster.meta.now), cluster.meta.now);
     while (const auto candidate = order.next()) {
+        if (candidate->line->yields) break;  // yielding runs use only what is there
         const Run& run = cluster.runs.at(candidate->run);
         const Sums& total = index.shape(candidate->shape).total;
         const auto over = quotas.refuses(run.spec.queue, total, core::borrower(run, cluster.meta.now));

@@ -1,5 +1,5 @@
 // One scheduling cycle: its state and its steps. scheduling_cycle.cpp has the order of the steps and places runs.
-// reservations.cpp makes, renews and keeps reservations.
+// reservations.cpp makes, renews and keeps reservations. yielding.cpp ends and starts runs that yield.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@
 #include "scheduler/queue/backfill.hpp"
 #include "scheduler/queue/order.hpp"
 #include "scheduler/queue/shares.hpp"
+#include "scheduler/queue/yielding.hpp"
 
 namespace rtrain::core {
 
@@ -83,6 +84,10 @@ class Cycle {
     void forget_lapsed(const Candidate& candidate);
     PlacementAnswer grown(const Run& run, PlacementAnswer smallest, ReservationMask open);
     void grow();
+    // ---- yielding.cpp
+    void end_yielding();
+    void start_yielding();
+    std::vector<NodeView> left_to_yielding() const;
 
     Change& change_;
     ClusterIndex& index_;
@@ -98,6 +103,10 @@ class Cycle {
     std::map<std::uint32_t, std::size_t> too_long_;
     // Key: shape; value: the open reservations with which it found no room.
     std::map<std::uint32_t, ReservationMask> refused_;
+    // ---- of yielding runs; set while there are some
+    std::optional<YieldedRoom> yielded_;
+    std::set<NodeId> growing_on_;                                   // nodes that growing runs count on
+    std::map<std::uint32_t, ReservationMask> refused_by_yielding_;  // as refused_, as if all yielding runs had ended
 };
 
 }  // namespace rtrain::core

@@ -144,11 +144,14 @@ PlacementAnswer Cycle::grown(const Run& run, PlacementAnswer smallest, Reservati
 
 // Gives runs that may grow the resources that no waiting run could use, within their quota.
 void Cycle::grow() {
-    if (!some_may_grow(change_.seen())) return;
+    YieldedRoom* yielded = yielded_ ? &*yielded_ : nullptr;
+    if (!some_may_grow(change_.seen()) && yielded == nullptr) return;
     const Unwanted open = unwanted_nodes(change_, quotas_, any_priority);
-    grow_elastic(change_, open, [&](const Run& run, std::uint32_t more) {
-        return !quotas_.refuses(run.spec.queue, demand_of_first(run, more), {.user = &run.user, .has_attempt = true});
-    });
+    const auto may_have = [&](const Run& run, std::uint32_t more) {
+        const Quotas& quotas = yielded == nullptr ? quotas_ : yielded->quotas_without();
+        return !quotas.refuses(run.spec.queue, demand_of_first(run, more), {.user = &run.user, .has_attempt = true});
+    };
+    growing_on_ = grow_elastic(change_, open, may_have, yielded);
 }
 
 Cycle::Next Cycle::consider(const Candidate& candidate) {
@@ -271,7 +274,7 @@ void Cycle::pass_with_programs() {
         for (const Waiter& waiter : waiting) {
             if (looks == 0) return;
             const Run& run = change_.seen().runs.at(waiter.id);
-            if (run.retry_at > change_.now() || !index_.waits(waiter.id)) continue;
+            if (run.retry_at > change_.now() || !index_.waits(waiter.id) || yields(run)) continue;
             const Candidate candidate{
                 .line = &index_.line_of(waiter.id), .shape = index_.shape_of(waiter.id), .run = waiter.id};
             const ReservationMask open = open_to(run);
@@ -358,6 +361,7 @@ bool Cycle::run() {
     claim_lent(quotas_, change_);
     Order order(index_, FairShare(change_.seen(), index_, change_.now()), change_.now());
     while (const auto candidate = order.next()) {
+        if (candidate->line->yields) break;
         if (consider(*candidate) == Next::skip) order.skip(*candidate);
         forget_lapsed(*candidate);
     }
@@ -370,7 +374,9 @@ bool Cycle::run() {
 }
 
 void Cycle::finish() {
+    end_yielding();
     grow();
+    start_yielding();
     if (!index_.fresh().empty() || change_.nodes_have_changed() || change_.queues_have_changed()) give_reasons();
     change_.settle();
 }

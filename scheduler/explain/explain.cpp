@@ -140,6 +140,8 @@ Explanation core::explain_as(const Cluster& cluster, Time now, RunId id, const s
     if (!answer.queue) {
         const std::string reason = to_text(run.reason, words);
         answer.headline += "." + attempt_text(cluster, run, words) + (reason.empty() ? "" : " " + reason + ".");
+        if (yields(run) && !terminal(run.state) && run.state != RunState::stopping)
+            answer.headline += " It yields: it ends for any waiting run that would start by that.";
         return answer;
     }
     answer.headline +=

@@ -158,6 +158,7 @@ std::string ago(Duration duration) {
 
 std::string eta_text(const Cluster& cluster, const Attempt& attempt, Time now) {
     if (attempt.state == AttemptState::stopping) return "stopping";
+    if (yields(cluster.runs.at(attempt.id.run))) return "yields";
     const auto end = expected_end(cluster, attempt, now);
     if (end) return "ETA " + ago(*end - now);
     return attempt.state == AttemptState::running ? "ETA unknown" : "ETA unknown: starting";

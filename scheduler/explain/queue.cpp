@@ -86,7 +86,9 @@ std::string before_text(const Cluster& cluster, const Run& run, const std::vecto
     }
     if (first == nullptr) return "";
     std::string why = " (it is older)";
-    if (first->spec.priority != run.spec.priority)
+    if (yields(*first) != yields(run))
+        why = " (it does not yield)";
+    else if (first->spec.priority != run.spec.priority)
         why = " (priority " + std::to_string(first->spec.priority) + ", this has " + std::to_string(run.spec.priority) +
               ")";
     else if (first->spec.queue != run.spec.queue && !first->nodes_reserved.empty() &&
@@ -126,6 +128,22 @@ std::string reservation_text(const Cluster& cluster, const Run& run, Time now) {
             after += (after.empty() ? "" : " and ") + name_of(cluster, id.run);
     if (after.empty()) return seats + ", until they are free; nobody knows when";
     return seats + ", once " + after + (shown == 1 ? " has" : " have") + " ended; nobody knows when";
+}
+
+// Returns "yielding: 2 runs are ending for it, first pool-1".
+std::string ending_for(const Cluster& cluster, const Run& run) {
+    const Run* first = nullptr;
+    std::size_t count = 0;
+    for (const RunId id : cluster.index.yielding()) {
+        const Run& other = cluster.runs.at(id);
+        const auto* why = std::get_if<reasons::YieldedTo>(&other.reason.value());
+        if (why == nullptr || why->run != run.name) continue;
+        if (first == nullptr) first = &other;
+        ++count;
+    }
+    if (first == nullptr) return "";
+    return "yielding: " + std::to_string(count) + (count == 1 ? " run is" : " runs are") + " ending for it, first " +
+           first->name;
 }
 
 }  // namespace
@@ -194,6 +212,8 @@ std::vector<Rule> queue_rules(const Cluster& cluster, const Run& run, Time now, 
         rules.push_back({RuleKind::quota, quota_text(all, run.spec.queue, quotas)});
     add_budgets(all, run, now, rules);
     rules.push_back({RuleKind::order, before_text(all, run, order)});
+    if (yields(run)) rules.push_back({RuleKind::order, "yields: it starts only in what is free beyond waiting runs"});
+    rules.push_back({RuleKind::order, ending_for(all, run)});
     rules.push_back({RuleKind::reservation, reservation_text(all, run, now)});
     if (const auto last = all.attempts.find({.run = run.id, .number = run.attempts});
         run.state == RunState::queued && last != all.attempts.end())

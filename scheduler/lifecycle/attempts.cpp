@@ -156,7 +156,7 @@ void finish_attempt(Change& change, AttemptId id) {
     if (attempt.end_as == AttemptState::succeeded) {
         end_run(change, id.run, RunState::succeeded, attempt.cause);
     } else if (run.state == RunState::stopping || !run.stop_by.empty()) {
-        const bool asked = !run.stop_by.empty();
+        const bool asked = !run.stop_by.empty() || ends_for_others(run.reason);
         const bool stopping = run.state == RunState::stopping;
         const Reason reason = stopping ? run.reason : reasons::StoppedBy{.user = run.stop_by, .cause = {attempt.cause}};
         end_run(change, id.run, asked ? RunState::stopped : RunState::failed, reason);
@@ -285,6 +285,7 @@ void end_run(Change& change, RunId id, RunState state, const Reason& reason) {
     change.look_for_room();
     settle_dependents(change, id, state);
     settle_array(change, run);
+    end_helpers(change, id);
     if (run.attempts > 0) change.act(WriteResult{.run = id, .node = result_writer(change.seen(), run)});
 }
 

@@ -92,6 +92,7 @@ void end_for_request(Change& change, AttemptId id) {
     if (request.reason == RequestReason::stop) return stop_run(change, id.run, AttemptState::stopped, why);
     Run& run = change.edit(id.run);
     if (request.reason == RequestReason::resize) run.state = RunState::resizing;
+    if (request.reason == RequestReason::preemption) end_helpers(change, id.run);
     run.reason = why;
     change.about(id.run);
     change.note(notes::ends_for(run.name, id, request));
@@ -183,6 +184,7 @@ void enforce_budgets(Change& change) {
 void place_anew(Change& change, const Attempt& attempt) {
     Run& run = change.edit(attempt.id.run);
     const bool preempted = attempt.request && attempt.request->reason == RequestReason::preemption;
+    if (preempted && may_yield(run)) return end_run(change, run.id, RunState::stopped, attempt.cause);
     run.state = preempted ? RunState::queued : RunState::recovering;
     run.reason = attempt.cause;
     // A preempted run gives up its position until its preemptor has taken the resources. Otherwise it could be before

@@ -44,6 +44,8 @@ void move_unstarted(Change& change, AttemptId id, const Node& node) {
 
 void request_move(Change& change, AttemptId id, const Node& node) {
     const Attempt& attempt = change.seen().attempts.at(id);
+    if (const Run& run = change.seen().runs.at(id.run); yields(run) && run.state != RunState::stopping)
+        return stop_run(change, id.run, AttemptState::stopped, drain_request(node).why);  // its owner can replace it
     switch (attempt.state) {
         case AttemptState::placed:
         case AttemptState::starting:

@@ -8,6 +8,7 @@
 #include "scheduler/placement/largest.hpp"
 #include "scheduler/placement/room.hpp"
 #include "scheduler/queue/preemption.hpp"
+#include "scheduler/queue/yielding.hpp"
 
 namespace rtrain {
 
@@ -40,6 +41,10 @@ GangRequest wanted_gang(const Run& run, std::uint32_t workers) {
     return gang;
 }
 
+void give_back_yielding(const Cluster& cluster, Outlook& outlook) {
+    for (const AttemptId id : yielding_attempts(cluster)) outlook.give_back(cluster.attempts.at(id));
+}
+
 // Returns the nodes with the amounts that no waiting run needs, and with the seats that the run itself holds.
 std::vector<NodeView> room_for(const Unwanted& open, const Run& run, const Attempt& attempt) {
     Outlook without = open.outlook;
@@ -58,19 +63,22 @@ std::vector<NodeView> room_for(const Unwanted& open, const Run& run, const Attem
     return nodes;
 }
 
-// Returns the number of workers that the run could have; its present number if there is no room for more.
-std::uint32_t could_have(const Unwanted& open, const Run& run, const Attempt& attempt, const MayHave& may_have) {
+// Returns the seats that the run could have with more workers; none if there is no room for more.
+Seats could_have(const Unwanted& open, const Run& run, const Attempt& attempt, const MayHave& may_have) {
     const auto now = static_cast<std::uint32_t>(attempt.workers.size());
     const auto allowed = [&](std::uint32_t workers) { return may_have(run, workers - now); };
-    const Sized sized = place_largest(room_for(open, run, attempt), wanted_gang(run, workers_max(run)), now, allowed);
-    return sized.answer.verdict == Verdict::feasible_now ? std::max(sized.workers, now) : now;
+    Sized sized = place_largest(room_for(open, run, attempt), wanted_gang(run, workers_max(run)), now, allowed);
+    const bool more = sized.answer.verdict == Verdict::feasible_now && sized.workers > now;
+    return more ? std::move(sized.answer.seats) : Seats{};
 }
 
 // Returns true if a waiting run of higher priority would be placed before the run once its attempt has stopped.
 bool would_lose_seats(Change& change, const Attempt& attempt) {
     const Run& run = change.seen().runs.at(attempt.id.run);
     ClusterIndex& index = change.index();
-    if (index.waiting().empty() || index.waiting().begin()->first.priority <= run.spec.priority) return false;
+    if (index.waiting().empty() || index.waiting().begin()->first.yields ||
+        index.waiting().begin()->first.priority <= run.spec.priority)
+        return false;
     Quotas now(change.seen());
     claim_lent(now, change);
     const Quotas then = quotas_without(change, attempt);
@@ -81,7 +89,7 @@ bool would_lose_seats(Change& change, const Attempt& attempt) {
         });
     };
     for (const auto& [line, batches] : index.waiting()) {
-        if (line.priority <= run.spec.priority) break;  // higher priorities come first
+        if (line.yields || line.priority <= run.spec.priority) break;  // higher priorities come first
         for (const auto& [number, batch] : batches) {
             const Shape& shape = index.shape(number);
             if (shape.total.empty() || !index.ever(number) || then.refuses(line.queue, shape.total) ||
@@ -108,17 +116,52 @@ void grow(Change& change, RunId id, const Attempt& attempt, std::uint32_t worker
     change.edit(id).grow_since.reset();
 }
 
-void consider_growing(Change& change, RunId id, const Unwanted& open, const MayHave& may_have) {
+// Ends the yielding runs that stand in the way of the growth. Returns true if some of them still hold their seats.
+bool growth_waits(Change& change, const Run& run, const Attempt& attempt, const Seats& seats, YieldedRoom& yielded) {
+    const SeatsWanted wanted{.run = run,
+                             .gang = wanted_gang(run, static_cast<std::uint32_t>(seats.size())),
+                             .who = {.run = run.id, .user = &run.user, .has_attempt = true},
+                             .own = &attempt};
+    const bool all_free = yielded.are_free_now(wanted, seats);
+    for (const RunId victim : yielded.claim(wanted, seats)) end_for(change, victim, run);
+    return !all_free;
+}
+
+// `open` and `may_have` count yielding runs as ended.
+void consider_growing(Change& change, RunId id, const Unwanted& open, const MayHave& may_have, YieldedRoom* yielded,
+                      std::set<NodeId>& counted_on) {
     const Run& run = change.seen().runs.at(id);
     const Attempt* attempt = live_attempt(change.seen(), id);
     const bool may = may_grow(run, attempt) && !request_pending(*attempt) && !would_lose_seats(change, *attempt);
-    const std::uint32_t workers = may ? could_have(open, run, *attempt, may_have) : 0;
+    const Seats seats = may ? could_have(open, run, *attempt, may_have) : Seats{};
+    const auto workers = static_cast<std::uint32_t>(seats.size());
     if (!may || workers <= attempt->workers.size()) {
         if (run.grow_since) change.edit(id).grow_since.reset();
         return;
     }
+    for (const Seat& seat : seats) counted_on.insert(seat.node);
     if (!run.grow_since) change.edit(id).grow_since = change.now();
-    if (*run.grow_since + run.spec.elastic->grow_after <= change.now()) grow(change, id, *attempt, workers);
+    if (*run.grow_since + run.spec.elastic->grow_after > change.now()) return;
+    if (yielded != nullptr && growth_waits(change, run, *attempt, seats, *yielded)) return;
+    grow(change, id, *attempt, workers);
+}
+
+// Returns the nodes of runs that are about to have more workers: at their next commit, or once their attempt has ended.
+std::set<NodeId> nodes_of_resizes(Change& change) {
+    std::set<NodeId> nodes;
+    for (const AttemptId id : change.seen().index.live_attempts()) {
+        const Attempt& attempt = change.seen().attempts.at(id);
+        const bool resizes = attempt.request && attempt.request->reason == RequestReason::resize &&
+                             attempt.request->workers > attempt.workers.size() &&
+                             (attempt.state == AttemptState::running || attempt.state == AttemptState::stopping);
+        if (!resizes) continue;
+        const Run& run = change.seen().runs.at(id.run);
+        std::vector<NodeView> then = nodes_now(change);
+        give_back(then, run, attempt);
+        for (const Seat& seat : place_largest(then, wanted_gang(run, attempt.request->workers), 1).answer.seats)
+            nodes.insert(seat.node);
+    }
+    return nodes;
 }
 
 bool alike(const GangRequest& gang) {
@@ -180,7 +223,10 @@ std::optional<Error> beyond_quota(const Quotas& quotas, const Run& run, std::uin
 // A run of fixed size with workers is not stopped for a size that has no room, or that its quota forbids.
 std::optional<Error> no_room(Change& change, const Run& run, const Attempt& attempt, std::uint32_t workers) {
     const GangRequest gang = gang_with(run, workers);
-    std::vector<NodeView> nodes = nodes_now(change);
+    nodes_now(change);
+    Outlook outlook(change.seen(), every_reservation);
+    give_back_yielding(change.seen(), outlook);
+    std::vector<NodeView> nodes = std::move(outlook).nodes();
     give_back(nodes, run, attempt);
     const std::string meanwhile = "now, it goes on with " + std::to_string(attempt.workers.size());
     if (place(nodes, gang).verdict == Verdict::feasible_now) {
@@ -277,7 +323,7 @@ Unwanted unwanted_nodes(Change& change, const Quotas& quotas, std::int32_t prior
         if (change.seen().runs.at(id).spec.priority >= priority) closed |= index.reserved().bit_of(id);
     Unwanted open{.outlook = Outlook(change.seen(), ~closed), .wanted = {}};
     for (const auto& [line, batches] : index.waiting()) {
-        if (line.priority < priority) break;  // higher priorities come first
+        if (line.yields || line.priority < priority) break;  // higher priorities come first
         for (const auto& [number, batch] : batches) {
             const Shape& shape = index.shape(number);
             if (shape.total.empty() || !index.ever(number) || quotas.refuses(line.queue, shape.total) ||
@@ -295,12 +341,21 @@ std::vector<NodeView> nodes_left_to(Change& change, const Attempt& attempt, std:
     if (would_lose_seats(change, attempt)) return {};
     Quotas quotas(change.seen());
     claim_lent(quotas, change);
-    return room_for(unwanted_nodes(change, quotas, priority), change.seen().runs.at(attempt.id.run), attempt);
+    const Run& run = change.seen().runs.at(attempt.id.run);
+    Unwanted open = unwanted_nodes(change, quotas, priority);
+    // A run that waits for seats gets those of yielding runs. An elastic one starts smaller instead.
+    if (!run.spec.elastic && !yields(run)) give_back_yielding(change.seen(), open.outlook);
+    return room_for(open, run, attempt);
 }
 
-void grow_elastic(Change& change, const Unwanted& open, const MayHave& may_have) {
+std::set<NodeId> grow_elastic(Change& change, const Unwanted& open, const MayHave& may_have, YieldedRoom* yielded) {
+    Unwanted without_yielding = open;
+    give_back_yielding(change.seen(), without_yielding.outlook);
+    std::set<NodeId> counted_on;
     const std::set<RunId> ids = change.seen().index.elastic();
-    for (const RunId id : ids) consider_growing(change, id, open, may_have);
+    for (const RunId id : ids) consider_growing(change, id, without_yielding, may_have, yielded, counted_on);
+    if (yielded != nullptr) counted_on.merge(nodes_of_resizes(change));
+    return counted_on;
 }
 
 bool some_may_grow(const Cluster& cluster) {

@@ -13,6 +13,7 @@
 namespace rtrain::core {
 
 class Quotas;
+class YieldedRoom;
 
 // ---- steps of an attempt's life (attempts.cpp) ---------------------------------------------------------------------
 void place_attempt(Change& change, RunId run, const Seats& seats);
@@ -45,7 +46,8 @@ struct Unwanted {
     std::set<NodeId> wanted;  // nodes that waiting runs could use
 };
 using MayHave = std::function<bool(const Run& run, std::uint32_t workers)>;  // returns whether the quota allows that
-void grow_elastic(Change& change, const Unwanted& open, const MayHave& may_have);
+// Returns the nodes that growing runs count on. `yielded`: the room of yielding runs, which end for them; null: none.
+std::set<NodeId> grow_elastic(Change& change, const Unwanted& open, const MayHave& may_have, YieldedRoom* yielded);
 // Nodes that no waiting run of that priority or a higher one could use, within its quota, beside the seats that such
 // runs have reserved.
 Unwanted unwanted_nodes(Change& change, const Quotas& quotas, std::int32_t priority);
@@ -83,6 +85,12 @@ std::optional<std::string> promised_name(const Cluster& cluster, const RunSubmit
 // Handles the end of a run of the array when no run that is made waits for its place.
 void release_place(Change& change, const Run& ended);
 
+// ---- yielding.cpp --------------------------------------------------------------------------------------------------
+std::optional<Error> wrong_helper(const Cluster& cluster, const RunSubmitted& event);
+void end_for(Change& change, RunId yielding, const Run& other);  // ends it so that the other run starts
+void end_helpers(Change& change, RunId owner);                   // ends the runs that belong to the owner
+bool ends_for_others(const Reason& reason);  // true if the reason ends a run as STOPPED that nobody has stopped
+
 // ---- runs.cpp ------------------------------------------------------------------------------------------------------
 Error no_such_run(const Cluster& cluster, RunId run);
 void stop_run(Change& change, RunId id, AttemptState end_as, const Reason& reason);
@@ -93,6 +101,7 @@ void on(Change& change, const RunSubmitted& event);
 void on(Change& change, const RunStopAsked& event);
 void on(Change& change, const RunRemoved& event);
 void on(Change& change, const RunPriorityChanged& event);
+void on(Change& change, const RunYieldsChanged& event);    // yielding.cpp
 void on(Change& change, const RunCheckpointAsked& event);  // checkpoint_requests.cpp
 void on(Change& change, const RunResizeAsked& event);      // elastic.cpp
 void on(Change& change, const StopMetricReached& event);

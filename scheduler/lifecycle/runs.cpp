@@ -61,6 +61,7 @@ std::optional<Error> refusal(const Cluster& cluster, const RunSubmitted& event) 
                      "choose another name"};
     if (!known_queue(cluster.queues, event.spec.queue)) return no_such_queue(cluster.queues, event.spec.queue);
     if (auto error = wrong_after(cluster, event.spec)) return error;
+    if (auto error = wrong_helper(cluster, event)) return error;
     const auto& nodes = cluster.index.nodes();
     const auto most = static_cast<std::uint32_t>(event.spec.gang.bundles.size());
     const GangRequest gang = gang_of(event.spec, event.spec.elastic ? event.spec.elastic->workers_min : most);
@@ -106,6 +107,8 @@ Run run_of(const Change& change, const RunSubmitted& event) {
     run.submitted_wall_ms = event.wall_ms;
     run.warnings = event.warnings;
     run.program = event.program;
+    run.yielding = event.yielding;
+    run.parent = event.parent;
     run.after = still_to_come(change.seen(), event.spec);
     run.array = event.member_of;
     run.array_index = event.member_index;
@@ -158,6 +161,7 @@ void stop_run(Change& change, RunId id, AttemptState end_as, const Reason& reaso
     run.state = RunState::stopping;
     change.about(id);
     change.note(run.id, notes::stopping(run, JobWords::shown), notes::stopping(run, JobWords::hidden));
+    end_helpers(change, id);
     if (live->state != AttemptState::stopping) begin_stop(change, live->id, end_as, reason);
 }
 

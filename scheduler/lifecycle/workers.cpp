@@ -158,6 +158,7 @@ void on(Change& change, const NodePrepareFailed& event) {
     Run& run = change.edit(id.run);
     if (event.permanent && run.state != RunState::stopping) {
         run.state = RunState::stopping;
+        end_helpers(change, run.id);
         run.reason = cause;
     }
     if (!event.permanent && run.spec.failure.avoid_bad_nodes) avoid(change, id.run, event.node);

@@ -1,6 +1,6 @@
-// Orders the waiting runs: by priority; then runs with a reservation or a retry within seconds; then gangs that have
-// waited long; then by the queue with the least use of its share; then by age. Runs of equal shape form a batch, so
-// that one refusal counts for all of them.
+// Orders the waiting runs: those that yield are the last; by priority; then runs with a reservation or a retry within
+// seconds; then gangs that have waited long; then by the queue with the least use of its share; then by age. Runs of
+// equal shape form a batch, so that one refusal counts for all of them.
 #include "scheduler/queue/order.hpp"
 
 #include <algorithm>
@@ -12,26 +12,29 @@
 namespace rtrain {
 namespace core {
 
-Order::Order(const ClusterIndex& index, FairShare shares, Time now)
+Order::Order(const ClusterIndex& index, FairShare shares, Time now, Of which)
     : index_(index),
       shares_(std::move(shares)),
       position_holders_(index.position_holders(now + limits::backoff_keeps_place)),
       now_(now),
-      line_(index.waiting().begin()) {
+      line_(which == Of::all ? index.waiting().begin()
+                             : index.waiting().lower_bound({.yields = true, .priority = INT32_MAX, .queue = {}})) {
     open_priority();
 }
 
 // Opens the lines of the next lower priority that has waiting runs.
 void Order::open_priority() {
     while (lines_.empty() && line_ != index_.waiting().end()) {
+        const bool yields = line_->first.yields;
         const std::int32_t priority = line_->first.priority;
         for (const RunId id : position_holders_) {
             if (!index_.waits(id)) continue;  // It was placed while the lines of a higher priority were open.
-            if (const Line& line = index_.line_of(id); line.priority == priority)
+            if (const Line& line = index_.line_of(id); line.priority == priority && line.yields == yields)
                 add_claim(line, index_.shape_of(id), id,
                           index_.reserving().contains(id) ? Claim::reservation : Claim::none);
         }
-        for (; line_ != index_.waiting().end() && line_->first.priority == priority; ++line_) {
+        for (; line_ != index_.waiting().end() && line_->first.priority == priority && line_->first.yields == yields;
+             ++line_) {
             Open open{.line = &line_->first, .batches = &line_->second, .heads = {}};
             open.heads.reserve(line_->second.size());
             for (const auto& [shape, batch] : line_->second) open.heads.emplace_back(*batch.by_age.begin(), shape);

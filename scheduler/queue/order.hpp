@@ -11,7 +11,7 @@
 
 namespace rtrain {
 
-// Returns the waiting runs by priority, then fair share, then age.
+// Returns the waiting runs by priority, then fair share, then age. Those that yield are the last.
 std::vector<RunId> queue_order(const Cluster& cluster);
 
 namespace core {
@@ -29,7 +29,8 @@ struct Candidate {  // The run that is placed next.
 
 class Order {
   public:
-    Order(const ClusterIndex& index, FairShare shares, Time now);
+    enum class Of { all, yielding };
+    Order(const ClusterIndex& index, FairShare shares, Time now, Of which = Of::all);
     std::optional<Candidate> next();  // Returns the next run, each run once. Returns nullopt at the end.
     // Leaves out the remaining runs of the candidate's line that have its shape. The candidate is the last one that
     // next() has returned.

@@ -52,9 +52,11 @@ bool some_may_be_preempted(const Cluster& cluster, const Quotas& quotas, const R
 
 // Returns the number of workers that the attempt keeps until the preemption grace from now is over. Returns nullopt if
 // nothing that was requested so far ends any of them by then. A shrinking attempt is placed again with the workers that
-// are left. A request without a deadline is not counted, because the time of the next commit is unknown.
+// are left. A request without a deadline is not counted, because the time of the next commit is unknown. A yielding run
+// ends for any preemptor (queue/yielding.hpp), so no other run has to end in its place.
 std::optional<std::uint32_t> workers_after_grace(const Cluster& cluster, const Attempt& attempt, Time now) {
     const std::optional<CheckpointRequest>& request = attempt.request;
+    if (yields(cluster.runs.at(attempt.id.run))) return 0;
     if (attempt.state == AttemptState::stopping) {
         const bool shrinks = cluster.runs.at(attempt.id.run).state == RunState::resizing && request &&
                              request->workers < attempt.workers.size();
@@ -320,7 +322,7 @@ std::optional<RunId> find_preemptor(Change& change, const Attempt& attempt, std:
     std::optional<Quotas> claimed;  // computed at the first use
     const auto lacks_it = [&](RunId id, std::uint32_t shape, Reckoned how) {
         const Preemptor preemptor{.run = cluster.runs.at(id), .demand = index.shape(shape).total};
-        if (!may_preempt(cluster, quotas, preemptor, holder) ||
+        if (yields(preemptor.run) || !may_preempt(cluster, quotas, preemptor, holder) ||
             !would_help(cluster, quotas, preemptor.run, index.shape(shape).gang, attempt))
             return false;
         if (const auto over = quotas.refuses(preemptor.run.spec.queue, preemptor.demand, {.user = &preemptor.run.user});
@@ -336,6 +338,7 @@ std::optional<RunId> find_preemptor(Change& change, const Attempt& attempt, std:
     const QueueRules& rules = rules_of(cluster.queues, holder.spec.queue);
     const bool borrowed = quotas.borrowed(holder.spec.queue);
     for (const auto& [line, batches] : index.waiting()) {
+        if (line.yields) break;
         const bool higher =
             line.priority > holder.spec.priority && rules.preempt && rules_of(cluster.queues, line.queue).preempt;
         if (!higher && !borrowed) continue;
@@ -352,7 +355,7 @@ std::optional<PreemptionPlan> plan_preemption(const Change& change, Quotas quota
     const Cluster& cluster = change.seen();
     if (cluster.queues.rules.empty()) return std::nullopt;
     const Run& run = cluster.runs.at(waiting);
-    if (!some_may_be_preempted(cluster, quotas, run)) return std::nullopt;
+    if (yields(run) || !some_may_be_preempted(cluster, quotas, run)) return std::nullopt;
     const Preemptor preemptor{.run = run};
     quotas.start_withheld_by(change.now() + cluster.queues.preemption_grace, run);
     const Victims whole = victims(cluster, quotas, preemptor, change.now(), Part::whole);

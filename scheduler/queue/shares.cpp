@@ -394,12 +394,14 @@ void claim(Quotas& quotas, const Cluster& cluster, const Ever& ever) {
     if (cluster.queues.rules.empty()) return;
     const ClusterIndex& index = cluster.index;
     const Quotas unused = quotas_unused(cluster);
-    for (const auto& [line, batches] : index.waiting())
+    for (const auto& [line, batches] : index.waiting()) {
+        if (line.yields) break;
         for (const auto& [shape, batch] : batches)
             if (const auto over = quotas.refuses(line.queue, index.shape(shape).total);
                 over && over->lent() && ever(shape) && !unused.refuses(line.queue, index.shape(shape).total) &&
                 !quotas.limit_keeps_out(line, index.shape(shape).total))
                 quotas.claim_back(over->lender);
+    }
     std::vector<const Run*> reserving;
     for (const RunId id : index.reserving()) reserving.push_back(&cluster.runs.at(id));
     const auto begin = [](const Run* run) { return run->reserved_from.ms == 0 ? unknown_end : run->reserved_from; };
