@@ -95,8 +95,10 @@ void SimHead::take_up(const Event& event) {
     world_.say("head", "event " + std::to_string(event.index()) + " " + decision.note);
     const bool asked = std::holds_alternative<RunStopAsked>(event) || std::holds_alternative<RunRemoved>(event) ||
                        std::holds_alternative<NodeUndrained>(event) || std::holds_alternative<QueuesConfigured>(event);
-    const auto& refused = decision.refused;  // The predecessor of the run can no longer succeed.
-    const bool too_late = refused && refused->code == ErrorCode::conflict;
+    const auto& refused = decision.refused;  // The predecessor of the run can no longer succeed, or its owner is gone.
+    const auto* submitted = std::get_if<RunSubmitted>(&event);
+    const bool helps = submitted != nullptr && submitted->yielding != Yielding::never;
+    const bool too_late = refused && (refused->code == ErrorCode::conflict || helps);
     if (decision.created || asked || too_late) gathered_.asked.emplace_back(event, decision);
     for (const Effect& effect : decision.act)
         gathered_.orders.push_back({.effect = effect, .message = head::order_of(cluster_, effect, {})});

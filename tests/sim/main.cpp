@@ -2,6 +2,7 @@
 //   sim --seeds 0..2000        runs them; exit 1 and the seed's number on the first violation
 //   sim --seed N [--trace]     one seed, with everything that happens
 //   ... --budgets              queues have budgets of GPU time
+//   ... --yielding             runs and sessions have helpers that may yield
 //   sim --expect-violation --seeds 0..500    for planted bugs: exit 0 once a violation is found
 #include <cstdlib>
 #include <cstring>
@@ -18,8 +19,8 @@ struct Outcome {
     std::optional<std::string> violation;
 };
 
-Outcome run_seed(std::uint64_t seed, bool print, Budgets budgets) {
-    World world(seed, print, budgets);
+Outcome run_seed(std::uint64_t seed, bool print, Load load) {
+    World world(seed, print, load);
     Outcome outcome;
     try {
         world.run();
@@ -32,14 +33,16 @@ Outcome run_seed(std::uint64_t seed, bool print, Budgets budgets) {
 }
 
 int usage() {
-    std::fprintf(stderr, "usage: sim --seeds A..B [--expect-violation] [--budgets] | --seed N [--trace] [--budgets]\n");
+    std::fprintf(stderr,
+                 "usage: sim --seeds A..B [--expect-violation] [LOAD] | --seed N [--trace] [LOAD]\n"
+                 "LOAD: --budgets, --yielding\n");
     return 2;
 }
 
-int run_seeds(std::uint64_t from, std::uint64_t to, bool expect_violation, Budgets budgets) {
+int run_seeds(std::uint64_t from, std::uint64_t to, bool expect_violation, Load load) {
     std::uint64_t all = 0;
     for (std::uint64_t seed = from; seed < to; ++seed) {
-        const Outcome outcome = run_seed(seed, false, budgets);
+        const Outcome outcome = run_seed(seed, false, load);
         all = all * 31 + outcome.hash;
         if (!outcome.violation) continue;
         std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), outcome.violation->c_str());
@@ -57,7 +60,7 @@ int main(int argc, char** argv) {
     std::optional<std::uint64_t> seed;
     std::uint64_t from = 0, to = 0;
     bool trace = false, expect_violation = false;
-    Budgets budgets = Budgets::none;
+    Load load;
     for (int i = 1; i < argc; ++i) {
         const bool more = i + 1 < argc;
         if (!std::strcmp(argv[i], "--seed") && more) {
@@ -70,7 +73,9 @@ int main(int argc, char** argv) {
         } else if (!std::strcmp(argv[i], "--trace")) {
             trace = true;
         } else if (!std::strcmp(argv[i], "--budgets")) {
-            budgets = Budgets::some;
+            load.budgets = Budgets::some;
+        } else if (!std::strcmp(argv[i], "--yielding")) {
+            load.helpers = Helpers::some;
         } else if (!std::strcmp(argv[i], "--expect-violation")) {
             expect_violation = true;
         } else {
@@ -78,8 +83,8 @@ int main(int argc, char** argv) {
         }
     }
     if (!seed && to <= from) return usage();
-    if (!seed) return run_seeds(from, to, expect_violation, budgets);
-    const Outcome first = run_seed(*seed, trace, budgets), again = run_seed(*seed, false, budgets);
+    if (!seed) return run_seeds(from, to, expect_violation, load);
+    const Outcome first = run_seed(*seed, trace, load), again = run_seed(*seed, false, load);
     std::printf("seed %llu: trace %016llx, %s\n", static_cast<unsigned long long>(*seed),
                 static_cast<unsigned long long>(first.hash),
                 first.violation ? first.violation->c_str() : "no violation");

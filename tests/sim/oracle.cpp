@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "scheduler/model/derived.hpp"
+
 namespace rtrain::sim {
 namespace {
 
@@ -116,6 +118,8 @@ void Oracle::decided(const Event& event, const Decision& decision, const Cluster
     require(taken.empty(), taken);
     const std::string beyond = budgets_.decided(decision, after);
     require(beyond.empty(), beyond);
+    const std::string kept_waiting = yielding_.decided(decision, after);
+    require(kept_waiting.empty(), kept_waiting);
     const auto broken = invariants(after);
     require(broken.empty(), broken.empty() ? "" : broken.front());
     require(!decision.refused || decision.save.empty(), "a refusal saved something");
@@ -160,6 +164,7 @@ void Oracle::forgotten(const Cluster& disk) {
         if (run.state != RunState::succeeded) latest_may_go_.erase(run.name);
     seats_.forgotten(disk);
     budgets_.forgotten(disk);
+    yielding_.forgotten(disk);
     over_.clear();
     ended_as_.clear();
     numbers_.clear();
@@ -294,7 +299,8 @@ void Oracle::check_end_of(const Run& run, const Cluster& disk) const {
     const bool limited = run.spec.wall_time_limit && run.ended >= run.started + *run.spec.wall_time_limit;
     require(run.state != RunState::failed || may_fail || limited,
             run.name + " FAILED without cause: " + to_text(run.reason));
-    require(run.state != RunState::stopped || stop_asked_.contains(run.id), run.name + " STOPPED though nobody asked");
+    require(run.state != RunState::stopped || stop_asked_.contains(run.id) || may_yield(run),
+            run.name + " STOPPED though nobody asked");
     if (run.state != RunState::succeeded) return;
     const Attempt& last = disk.attempts.at({.run = run.id, .number = run.attempts});
     const auto ranks = succeeded_.find({run.id.value, last.incarnation});

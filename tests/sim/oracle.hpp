@@ -13,6 +13,7 @@
 #include "tests/sim/budgets.hpp"
 #include "tests/sim/clockwork.hpp"
 #include "tests/sim/seats.hpp"
+#include "tests/sim/yielding.hpp"
 
 namespace rtrain::sim {
 
@@ -70,6 +71,7 @@ class Oracle {
 
     SeatWatch seats_;
     BudgetWatch budgets_;
+    YieldWatch yielding_;
     std::set<AttemptId> over_;            // attempts that have ended by a decision
     std::map<RunId, RunState> ended_as_;  // The terminal states, which are final.
     std::map<RunId, RunState> removed_;   // the states in which removed runs had ended

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "scheduler/model/derived.hpp"
 #include "tests/sim/head.hpp"
 
 namespace rtrain::sim {
@@ -76,6 +77,39 @@ void Users::begin() {
     if (world_.dice.one_in(2))
         for (int i = 0; i < world_.settings.runs; ++i)
             world_.after(world_.dice.between(5'000, 60'000), [this] { remove_some_run(); });
+    for (int i = 0; i < world_.settings.helpers; ++i) {
+        world_.after(world_.dice.between(2'000, 39'000), [this, i] { submit_helper(i); });
+        world_.after(world_.dice.between(5'000, 60'000), [this] { let_some_yield(); });
+    }
+}
+
+// Submits a run that may yield, of a run that has workers or of a session.
+void Users::submit_helper(int index) {
+    RunSubmitted event = some_submission(world_.dice, world_.settings, index);
+    event.name = "helper" + std::to_string(index);
+    event.submit_key = "helper-key" + std::to_string(index);
+    event.spec.gang.bundles.resize(1);
+    event.spec.elastic.reset();
+    event.yielding = world_.dice.one_in(4) ? Yielding::paused : Yielding::active;
+    std::vector<const Run*> owners;
+    for (const auto& [id, run] : world_.head->disk().runs)
+        if (run.state == RunState::running || run.state == RunState::starting) owners.push_back(&run);
+    if (owners.empty() || world_.dice.one_in(3)) {
+        event.program = "session-1";
+    } else {
+        const auto most = static_cast<std::int64_t>(owners.size()) - 1;
+        const Run& owner = *owners[static_cast<std::size_t>(world_.dice.between(0, most))];
+        event.parent = owner.id;
+        event.spec.queue = owner.spec.queue;
+    }
+    request(event.submit_key, event);
+}
+
+void Users::let_some_yield() {
+    for (const auto& [id, run] : world_.head->disk().runs)
+        if (may_yield(run) && !terminal(run.state) && world_.dice.one_in(2))
+            world_.head->request(RunYieldsChanged{
+                .run = id, .by = "ana", .yielding = yields(run) ? Yielding::paused : Yielding::active});
 }
 
 // Adds `--after` with one of the present runs.
@@ -104,10 +138,11 @@ void Users::repeat(const std::string& key) {
 
 void Users::answered(const Event& event, const Decision& decision) {
     if (const auto* submitted = std::get_if<RunSubmitted>(&event)) {
+        const bool helps = submitted->yielding != Yielding::never;
         if (decision.created && world_.oracle.accepted(submitted->submit_key, *decision.created))
-            runs_ += submitted->array.empty() ? 0 : submitted->array.size() - 1;
+            runs_ += helps ? 1 : submitted->array.empty() ? 0 : submitted->array.size() - 1;
         unanswered_.erase(submitted->submit_key);
-        if (decision.refused) {  // The predecessor of the run can no longer succeed.
+        if (decision.refused && !helps) {  // The predecessor of the run can no longer succeed.
             RunSubmitted alone = *submitted;
             alone.spec.after.clear();
             request(alone.submit_key, alone);

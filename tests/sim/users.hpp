@@ -20,6 +20,8 @@ class Users {
   private:
     void repeat(const std::string& key);
     RunSubmitted after_another(RunSubmitted event);
+    void submit_helper(int index);
+    void let_some_yield();
 
     World& world_;
     std::map<std::string, Event> unanswered_;

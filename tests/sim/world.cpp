@@ -71,10 +71,11 @@ Settings choose_settings(Dice& dice) {
     return settings;
 }
 
-World::World(std::uint64_t seed, bool print, Budgets budgets) : dice(seed) {
+World::World(std::uint64_t seed, bool print, Load load) : dice(seed) {
     trace.print = print;
     settings = choose_settings(dice);
-    if (budgets == Budgets::some) add_budgets(settings.queues, Dice(seed + 1'000'003));
+    if (load.budgets == Budgets::some) add_budgets(settings.queues, Dice(seed + 1'000'003));
+    if (load.helpers == Helpers::some) settings.helpers = static_cast<int>(Dice(seed + 2'000'003).between(1, 8));
     head = std::make_unique<SimHead>(*this);
     for (int i = 1; i <= settings.nodes; ++i) {
         const std::string name = "n" + std::to_string(i);

@@ -26,13 +26,19 @@ struct Settings {  // chosen by the seed
     int faults = 6;
     bool repeats = true;  // True if messages may arrive twice.
     Queues queues;        // Without rules if none are configured.
+    int helpers = 0;      // The number of runs that may yield.
 };
 Settings choose_settings(Dice& dice);
 enum class Budgets { none, some };  // some: queues have budgets of GPU time, which another dice chooses
+enum class Helpers { none, some };  // some: runs and sessions have helpers that may yield
+struct Load {                       // what a seed's load has beside its runs
+    Budgets budgets = Budgets::none;
+    Helpers helpers = Helpers::none;
+};
 
 class World {
   public:
-    World(std::uint64_t seed, bool print, Budgets budgets = Budgets::none);
+    World(std::uint64_t seed, bool print, Load load = {});
     ~World();
     void run();  // Throws Violation.
 
