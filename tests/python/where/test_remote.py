@@ -51,8 +51,8 @@ def test_functions(home: Home) -> None:
             pass
         runs = adds()
         print({one["state"] for one in runs}, {one["labels"]["rtrain.remote"] for one in runs})
-        logs = Head.current().content(f"/v1/runs/{runs[0]['run_id']}/logs")
-        print(b"adding" in logs)
+        logs = [Head.current().content(f"/v1/runs/{run['run_id']}/logs") for run in runs]
+        print(b"adding" in b"".join(logs))
     """)
     lines = out.splitlines()
     lines_of_workers = [line for line in lines if line.startswith("(add(), ")]
@@ -187,7 +187,7 @@ def test_errors_come_back_with_their_traceback(home: Home) -> None:
             import threading
             threading.Event().wait()
 
-        a, b, c = fails.remote(), crashes.remote(), slow.remote()
+        a, b, c = fails.options(name="fails-alone").remote(), crashes.remote(), slow.remote()
         try:
             rtrain.get(a)
         except Own as error:

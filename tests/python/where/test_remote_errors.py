@@ -36,7 +36,7 @@ def test_an_exception_that_only_the_worker_can_read_brings_its_text_and_the_clus
                 return 1
 
         try:
-            rtrain.get(fails.remote())
+            rtrain.get(fails.options(name="fails-alone").remote())
         except rtrain.exceptions.TaskError as error:
             print("only_there.Shaped: bad shape (3, 4)" in str(error), "raise only_there()" in str(error), error.cause)
             print(str(error).splitlines()[-1])
