@@ -361,3 +361,46 @@ def test_after_a_failed_start_no_other_worker_starts_for_a_while() -> None:
     assert story.decide().start == 0 and story.decide().wake_at == pytest.approx(story.now + 5.0)
     story.now += 5.0
     assert story.decide().start == 1
+
+
+@pytest.fixture
+def yielding() -> Story:
+    """Returns a pool of two idle workers that may yield."""
+    story = Story()
+    for name in "ab":
+        story.plan.starting(name, story.now)
+        story.plan.connected(name, story.now, can_yield=True)
+    return story
+
+
+def test_idle_workers_yield_one_after_the_other_within_their_idle_time(yielding: Story) -> None:
+    yielding.now += 1.0
+    assert yielding.decide().let_yield == ["a"]
+    assert yielding.decide().let_yield == []
+    yielding.now += 0.5
+    assert yielding.decide().let_yield == ["b"]
+    yielding.now += 5.0
+    assert yielding.decide().end == []  # longer than a worker that holds its resources
+    yielding.now += 10.0
+    assert sorted(yielding.decide().end) == ["a", "b"]
+
+
+def test_a_worker_that_yields_gets_a_call_only_after_it_was_woken(yielding: Story) -> None:
+    for _ in range(2):
+        yielding.now += 1.0
+        yielding.decide()
+    yielding.calls(1)
+    orders = yielding.decide()
+    assert yielding.given(orders) == {} and orders.start == 0 and len(orders.wake) == 1
+    assert yielding.decide().wake == []  # once
+    (name,) = orders.wake
+    yielding.plan.woken(name, yielding.now)
+    assert yielding.given(yielding.decide()) == {name: [1]}
+
+
+def test_a_worker_that_leaves_gets_no_call_and_is_replaced(yielding: Story) -> None:
+    yielding.plan.leaving("a")
+    yielding.plan.leaving("b")
+    yielding.calls(1)
+    orders = yielding.decide()
+    assert yielding.given(orders) == {} and orders.start == 1

@@ -257,8 +257,12 @@ class Slot:
             settled(ref, error=kind(f"{call.what}: {self.dead}"))
 
     # -- for slots of pools ------------------------------------------------------------------------------------------------
+    def asks(self) -> dict[str, Any]:
+        """Returns further fields of the run's submission."""
+        return {}
+
     def seen(self, run: dict[str, Any]) -> None:
-        """Receives the head's newest record of the run while the slot has no worker."""
+        """Receives the head's newest record of the run: the answer to its submission, and later ones while it has no worker."""
 
     def explains(self) -> bool:
         """Returns true if the caller is shown why the run waits."""
@@ -304,8 +308,9 @@ class Hub:
             self._slots[slot.name] = slot
         try:
             body = {"job": job, "key": slot.name, "new": True, "secrets": secret_values, "code_sha256": self._code.digest()}
-            body |= {"session": SESSION, "channel": True}
+            body |= {"session": SESSION, "channel": True, **slot.asks()}
             submitted = self.head.post("/v1/runs", body)
+            slot.seen(submitted)
             slot.run_id = submitted["run_id"]
             slot.identity = self._identity(slot, submitted)
         except BaseException:

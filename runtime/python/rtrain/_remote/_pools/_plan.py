@@ -22,11 +22,14 @@ class Limits:
     """Times in seconds. docs/decisions/0076-calls-are-served-by-pools.md has the reasons."""
 
     idle_s: float = 3.0  # a worker without calls ends after this time
+    idle_yielding_s: float = 10.0  # the same for one that yields its resources to any run meanwhile
     start_s: float = 0.3  # the time within which a new worker is of use
     short_s: float = 0.002  # calls that are estimated shorter may be sent ahead
     ahead_s: float = 0.004  # the sum of estimates that a worker has ahead
     held_s: float = 0.02  # calls behind one that runs longer than this are taken back
     lend_after_s: float = 0.25  # time for which a blocked worker waits for other workers before it lends its CPUs
+    yield_s: float = 1.0  # a worker without calls yields to waiting runs after this time
+    yields_apart_s: float = 0.5  # the shortest time between two changes to yielding
     ahead_most: int = 64
     ahead_bytes: int = 64 << 10  # a call with larger arguments is not sent ahead
     first: int = 2  # workers that may start before one is connected
@@ -53,6 +56,10 @@ class Worker:
     began: float = 0.0  # time at which the first one of `sent` can have begun
     idle_since: float = 0.0
     asked_back: bool = False
+    can_yield: bool = False
+    is_yielding: bool = False  # it gets no call before the head has answered that it does not yield
+    is_waking: bool = False  # the head is asked for that
+    is_leaving: bool = False  # its node wants its end
     calls: int = 0
     work: float = 0.0  # the sum of estimates of `sent`
 
@@ -76,6 +83,8 @@ class Orders:
     send: list[tuple[str, list[Task]]] = field(default_factory=list)
     take_back: list[tuple[str, list[int]]] = field(default_factory=list)
     end: list[str] = field(default_factory=list)
+    let_yield: list[str] = field(default_factory=list)
+    wake: list[str] = field(default_factory=list)
     start: int = 0
     start_lent: bool = False
     wake_at: float = math.inf
@@ -86,6 +95,7 @@ class Plan:
         self.limits = limits
         self.queue: deque[Task] = deque()
         self.workers: dict[str, Worker] = {}
+        self._next_yield = 0.0
         self.no_start_before = 0.0  # a time, after a worker could not be started
         self._estimates: dict[int, float] = {}
         self._waiting: Counter[int] = Counter()  # calls in the queue, by function
@@ -100,9 +110,30 @@ class Plan:
     def starting(self, name: str, now: float, *, is_lent: bool = False) -> None:
         self.workers[name] = Worker(name, is_lent=is_lent, idle_since=now)
 
-    def connected(self, name: str, now: float) -> None:
+    def connected(self, name: str, now: float, *, can_yield: bool = False) -> None:
         worker = self.workers[name]
-        worker.is_connected, worker.asked_back, worker.idle_since = True, False, now
+        worker.is_connected, worker.asked_back, worker.idle_since, worker.can_yield = True, False, now, can_yield
+
+    def woken(self, name: str, now: float) -> None:
+        """Makes a worker usable again whose run does not yield any more."""
+        worker = self.workers.get(name)
+        if worker is not None:
+            worker.is_yielding = worker.is_waking = False
+            worker.idle_since = now
+
+    def not_woken(self, name: str) -> None:
+        if name in self.workers:
+            self.workers[name].is_waking = False
+
+    def cannot_yield(self, name: str, now: float) -> None:
+        if name in self.workers:
+            self.workers[name].can_yield = False
+            self.woken(name, now)
+
+    def leaving(self, name: str) -> None:
+        """Gives no further calls to a worker that ends soon."""
+        if name in self.workers:
+            self.workers[name].is_leaving = True
 
     def answered(self, name: str, number: int, seconds: float | None, now: float) -> Task | None:
         """Returns the call; None if the worker does not have it. seconds: the time of the execution, None if it was cut short."""
@@ -177,6 +208,7 @@ class Plan:
         self._assign(orders, now, may_lend)
         self._take_back(orders, now)
         self._end(orders, now)
+        self._yield(orders, now)
         self._grow(orders, now)
         self._lend(orders, now, may_lend, blocked_since)
         return orders
@@ -202,7 +234,8 @@ class Plan:
     def _usable(self, worker: Worker, may_lend: bool) -> bool:
         most = self.limits.calls_most
         is_spent = bool(most) and worker.calls + len(worker.sent) >= most
-        return worker.is_connected and not worker.asked_back and not is_spent and (may_lend or not worker.is_lent)
+        is_away = worker.asked_back or worker.is_yielding or worker.is_leaving
+        return worker.is_connected and not is_away and not is_spent and (may_lend or not worker.is_lent)
 
     def _free(self, may_lend: bool) -> Worker | None:
         """Returns the worker that became idle last, so that the others may end."""
@@ -240,11 +273,30 @@ class Plan:
                 continue
             is_spent = bool(self.limits.calls_most) and worker.calls >= self.limits.calls_most
             since = worker.idle_since if worker.is_connected else max(worker.idle_since, self._empty_since)
-            if is_spent or (not self.queue and now - since >= self.limits.idle_s):
+            idle_s = self.limits.idle_yielding_s if worker.can_yield else self.limits.idle_s
+            if is_spent or (not self.queue and now - since >= idle_s):
                 del self.workers[worker.name]
                 orders.end.append(worker.name)
             elif not self.queue:
-                orders.wake_at = min(orders.wake_at, since + self.limits.idle_s)
+                orders.wake_at = min(orders.wake_at, since + idle_s)
+
+    def _yield(self, orders: Orders, now: float) -> None:
+        """Lets idle workers yield, one at a time, and wakes as many as there are calls in the queue."""
+        for worker in self.workers.values():
+            if not worker.can_yield or not worker.is_connected or worker.sent:
+                continue
+            if worker.is_yielding:
+                if len(self.queue) > sum(other.is_waking for other in self.workers.values()) and not worker.is_waking:
+                    worker.is_waking = True
+                    orders.wake.append(worker.name)
+            elif not self.queue:
+                due = max(worker.idle_since + self.limits.yield_s, self._next_yield)
+                if now >= due:
+                    worker.is_yielding = True
+                    orders.let_yield.append(worker.name)
+                    self._next_yield = now + self.limits.yields_apart_s
+                else:
+                    orders.wake_at = min(orders.wake_at, due)
 
     def end_idle(self, now: float) -> Orders:
         """Returns the end of all workers without calls, for other work of this process that waits for their resources."""
@@ -290,8 +342,10 @@ class Plan:
 
     def _soon_free(self, worker: Worker, now: float) -> bool:
         """Returns true if the worker is expected to take another call within the time that a new worker needs to start."""
+        if worker.is_leaving:
+            return False
         if not worker.sent:
-            return True
+            return not worker.is_yielding or worker.is_waking
         elapsed = now - worker.began
         left = sum(self._estimates.get(task.function, 0.0) for task in worker.sent.values()) - elapsed
         return elapsed < self.limits.start_s and left < self.limits.start_s

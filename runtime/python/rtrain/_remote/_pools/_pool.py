@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from rtrain._http import HeadError, part
+from rtrain._http import Conflict, HeadError, NotFound, part
 from rtrain._remote import _calls
 from rtrain._remote._errors import TaskCancelledError, WorkerCrashedError, task_error
 from rtrain._remote._hub import Hub
@@ -23,7 +23,7 @@ _ENDED = ("SUCCEEDED", "FAILED", "STOPPED")
 _PLACED_ANEW = ("QUEUED", "RECOVERING", "STARTING")
 # Causes of an attempt's end that are no failure of the call, its worker or its node.
 _MOVED = ("preempted_by", "quota_reclaimed", "node_drains", "drained_by", "resize_requested", "room_to_grow", "requested_by")
-UNCOUNTED = frozenset({*_MOVED, "yielded"})
+UNCOUNTED = frozenset({*_MOVED, "yielded_to", "owner_ended"})
 _OF_NODES = frozenset({"node_lost", "node_left", "nodes_lost", "node_forgot", "end_unseen"})
 _AFTER_FAILED_START_S = 10.0  # no other worker starts in this time
 _STARTS_MOST = 3  # starts in a row that nodes may make fail
@@ -164,6 +164,10 @@ class Pool:
             self._slots[name].order(op="back", of=numbers)
         for name in orders.end:
             self._end(self._slots.pop(name))
+        for name in orders.let_yield:
+            self._change_yields(self._slots[name], yields=True)
+        for name in orders.wake:
+            self._change_yields(self._slots[name], yields=False)
         first = None
         for _ in range(orders.start):
             slot = self._new_slot()
@@ -176,6 +180,35 @@ class Pool:
         if orders.wake_at < float("inf"):
             self._registry.wake_at(orders.wake_at)
         return first
+
+    def _change_yields(self, slot: PoolSlot, *, yields: bool) -> None:
+        self._registry.soon(lambda: self._send_yields(slot, yields=yields))
+
+    def _send_yields(self, slot: PoolSlot, *, yields: bool) -> None:
+        """Sends the head whether the run yields. A worker that does not yield gets calls after the head's answer."""
+        try:
+            self.hub.head.post(f"/v1/runs/{part(slot.run_id)}/yields", {"yields": yields})
+        except NotFound:  # a head of an earlier version, or the run was removed
+            slot.can_yield = False
+            with self.lock:
+                self._plan.cannot_yield(slot.name, time.monotonic())
+                self._decide()
+            return
+        except Conflict:  # the run ends already
+            with self.lock:
+                self._plan.leaving(slot.name)
+                self._decide()
+            return
+        except HeadError:
+            if not yields:
+                with self.lock:
+                    self._plan.not_woken(slot.name)  # the next decision repeats it
+                    self._registry.wake_at(time.monotonic() + _SILENT_S / 10)
+            return
+        if not yields:
+            with self.lock:
+                self._plan.woken(slot.name, time.monotonic())
+                self._decide()
 
     def _new_slot(self) -> PoolSlot:
         what = next((self._calls[task.number].what for task in self._plan.queue if task.number in self._calls), "call")
@@ -235,13 +268,15 @@ class Pool:
             self._starts_failed = 0
             self._plan.no_start_before = 0.0
             self._silent.pop(slot.name, None)
-            self._plan.connected(slot.name, time.monotonic())
+            self._plan.connected(slot.name, time.monotonic(), can_yield=slot.can_yield)
             self._decide()
 
     def worker_answered(self, slot: PoolSlot, head: dict[str, Any], parts: list[bytearray]) -> None:
         now = time.monotonic()
         if head.get("op") == "returned":
             with self.lock:
+                if head.get("leaves"):
+                    self._plan.leaving(slot.name)
                 self._plan.returned(slot.name, head["of"], now)
                 self._drop_cancelled(head["of"])
                 self._decide()
@@ -293,6 +328,7 @@ class Pool:
     def worker_seen(self, slot: PoolSlot, run: dict[str, Any]) -> None:
         """Receives the state of the run of a worker without a connection."""
         slot.last_run = run
+        slot.can_yield = run.get("yields") is not None
         with self.lock:
             worker = self._plan.workers.get(slot.name)
             is_lost = worker is not None and worker.is_connected
@@ -318,8 +354,11 @@ class Pool:
         elif not worker.is_connected and not isinstance(slot, LentSlot):
             self._never_connected(slot, why)
         else:
-            was_stopped = slot.last_run.get("state") == "STOPPED" and not (slot.is_expected_to_end or slot.is_stopped_here)
-            is_counted = not slot.is_expected_to_end and self._end_is_counted(slot)
+            is_of_head = str(slot.last_run.get("reason_kind") or "") in UNCOUNTED
+            was_stopped = slot.last_run.get("state") == "STOPPED" and not (
+                slot.is_expected_to_end or slot.is_stopped_here or is_of_head
+            )
+            is_counted = not (slot.is_expected_to_end or is_of_head) and self._end_is_counted(slot)
             self._lost(slot, why, is_counted=is_counted, was_stopped=was_stopped)
 
     def _never_connected(self, slot: PoolSlot, why: str) -> None:

@@ -41,7 +41,7 @@ class Registry:
         self._wake = threading.Event()
         self._next = math.inf
         self._closed = False
-        self._limits = Limits(idle_s=_idle_s())
+        self._limits = _limits()
         self._lends = _cpus_to_lend()
         hub.attached.append(self)
         _current.set_children(self._cancel_children)
@@ -162,15 +162,17 @@ class Registry:
                 pool.tick(now)
 
 
-def _idle_s() -> float:
+def _limits() -> Limits:
     text = os.environ.get(IDLE, "")
+    if not text:
+        return Limits()
     try:
-        given = float(text) if text else Limits.idle_s
+        given = float(text)
     except ValueError:
         given = -1.0
     if not 0 <= given < math.inf:
         raise ValueError(f"{IDLE} is {text!r}; it is a number of seconds")
-    return given
+    return Limits(idle_s=given, idle_yielding_s=given)
 
 
 def _cpus_to_lend() -> float | None:

@@ -38,6 +38,7 @@ class PoolSlot(Slot):
         self.last_run: dict[str, Any] = {}  # the head's newest answer about the run
         self.is_needless = False  # the pool has removed it from its plan
         self.is_expected_to_end = False  # a call was cancelled by force, or the run gave way while it was idle
+        self.can_yield = False  # the head may be told that the worker is idle
         self.is_stopped_here = False  # as its worker sent nothing, or a call was cancelled by force
         self._outbox: deque[Callable[[_Message], None]] = deque()
         self._functions: OrderedDict[int, None] = OrderedDict()  # that the worker has, the least recently used first
@@ -134,6 +135,9 @@ class PoolSlot(Slot):
         self.hub.wake()  # the head has the cause
 
     # -- from the hub ----------------------------------------------------------------------------------------------------
+    def asks(self) -> dict[str, Any]:
+        return {"yields": False}  # a head of an earlier version ignores it
+
     def seen(self, run: dict[str, Any]) -> None:
         self.owner.worker_seen(self, run)
 

@@ -5,6 +5,7 @@ python -m rtrain._remote._pools._worker         (RTRAIN_REMOTE_SLOT, RTRAIN_REMO
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import signal
@@ -55,11 +56,16 @@ class Server:
         self._running: int | None = None
         self._interrupted: int | None = None  # the call that an interrupt is meant for
         self._is_ending = False
+        self._is_done = False
+        self._is_leaving = False  # the node has sent SIGTERM: the call that runs is the last one
+        self._woken, self._wakes = os.pipe()
         self._printed = _printed.PrintedLines(channel) if os.environ.get(_printed.VARIABLE) else None
 
     def serve(self) -> None:
         """Executes calls in the main thread, which alone receives signals."""
         signal.signal(signal.SIGINT, self._on_interrupt)
+        signal.signal(signal.SIGTERM, lambda *_: os.write(self._wakes, b"x"))
+        threading.Thread(target=self._leave, daemon=True, name="rtrain calls leave").start()
         threading.Thread(target=self._read, daemon=True, name="rtrain calls").start()
         while (call := self._next()) is not None:
             self._answer(*call)
@@ -67,6 +73,7 @@ class Server:
                 self._running = None
         if self._printed is not None:
             self._printed.flush()
+        self._is_done = True
         self._channel.close()
 
     def _next(self) -> tuple[int, int, str, int, list[bytearray]] | None:
@@ -95,8 +102,9 @@ class Server:
                     with self._changed:
                         self._is_ending = True
                         self._changed.notify_all()
+                    return
         except ChannelError:
-            if self._is_ending:
+            if self._is_done:
                 return
             _failed("its driver has gone")
             sys.stdout.flush()
@@ -116,6 +124,8 @@ class Server:
                 self._calls.append((number, function, what, returns, parts[at : at + count]))
                 at += count
             self._changed.notify_all()
+        if self._is_leaving:
+            self._give_back([call[0] for call in head["calls"]])
 
     def _give_back(self, numbers: list[int]) -> None:
         """Returns those of the calls that have not begun."""
@@ -123,7 +133,17 @@ class Server:
             wanted = set(numbers)
             back = [call[0] for call in self._calls if call[0] in wanted]
             self._calls = deque(call for call in self._calls if call[0] not in wanted)
-        self._channel.send([pickle.dumps({"op": "returned", "of": back})])
+        self._channel.send([pickle.dumps({"op": "returned", "of": back, "leaves": self._is_leaving})])
+
+    def _leave(self) -> None:
+        """Returns the calls that have not begun after SIGTERM: the run is stopped, preempted, or its node drains."""
+        os.read(self._woken, 1)
+        with self._changed:
+            self._is_leaving = self._is_ending = True
+            waiting = [call[0] for call in self._calls]
+            self._changed.notify_all()
+        with contextlib.suppress(ChannelError):
+            self._give_back(waiting)
 
     def _cancel(self, head: dict[str, Any]) -> None:
         number, force = head["number"], head["force"]
