@@ -26,13 +26,14 @@ from benchmarks.recovery import recovery
 from benchmarks.reports import million_reports
 from benchmarks.scale import scale
 from benchmarks.storm import storm
+from benchmarks.tasks import tasks
 from benchmarks.warm import trials, warm
 from benchmarks.watch import watch
 
 FUNCTIONS = (
     first_step, report, idle, many_runs, kill, plan_cases, placement, checkpoint, api, import_, scale, hostile, hostile_reports,
     hostile_causes, hostile_arrays, hostile_bytes, million_reports, history, recovery, gone, warm, trials, storm, away, beside,
-    watch,
+    watch, tasks,
 )  # fmt: skip
 ROWS = {function.__name__.strip("_").replace("_", "-"): function for function in FUNCTIONS}
 

@@ -11,7 +11,7 @@ import rtrain
 rtrain.init("auto")
 
 
-@rtrain.remote(num_cpus=1)
+@rtrain.remote(num_cpus=1, max_calls=1)
 def answer(number):
     return number + 1
 

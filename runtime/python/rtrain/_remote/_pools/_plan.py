@@ -59,7 +59,7 @@ class Worker:
     can_yield: bool = False
     is_yielding: bool = False  # it gets no call before the head has answered that it does not yield
     is_waking: bool = False  # the head is asked for that
-    is_leaving: bool = False  # its node wants its end
+    is_leaving: bool = False  # it ends after its call
     calls: int = 0
     work: float = 0.0  # the sum of estimates of `sent`
 
