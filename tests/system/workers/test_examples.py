@@ -4,6 +4,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -78,6 +79,25 @@ def test_a_sweep_finds_a_learning_rate_and_ends_bad_trials_early(cluster, tmp_pa
     printed = run("tune/tune_digits.py", "--samples", 4, "--epochs", 4, "--storage", tmp_path, env=cluster.env)
     assert float(printed.split("best of 4: accuracy ")[1].split()[0]) > 0.8, printed
     assert "epochs were trained of 16" in printed and "the best model was saved after epoch" in printed, printed
+
+
+@pytest.mark.parametrize(
+    ("program", "printed"),
+    [
+        ("parameter_server", r"y = (2\.9|3\.0)\d x \+ -(0\.9|1\.0)\d after 400 updates"),
+        ("tree_of_actors", r"4 leaves, total 22, \[4, 5, 6, 7\]"),
+        ("monte_carlo_pi", r"all thrown: pi is about 3\.1[345]\d"),
+        ("rate_limiter", r"16 requests, at most (\d|1[0-6]) in half a second"),
+        ("streaming_generator", r"squares of 1000 rows: 332833500, begins with \[0, 1, 2\]; ONE WORD AT A TIME"),
+        ("map_reduce", r"the 5, is 3, queue 3, and 2"),
+        ("web_crawler", r"6 pages: / /a /b /c /d /missing; broken: /missing"),
+        ("cross_validation", r"the best is 5"),
+        ("producers_consumers", r"40 items, \{0: 20, 1: 20\} by producer, in order: True"),
+    ],
+)
+def test_a_program_of_tasks_and_actors_prints_its_result(cluster, program, printed):
+    last = run(f"tasks/{program}.py", env=cluster.env).splitlines()[-1]
+    assert re.fullmatch(printed, last), last
 
 
 def test_a_language_model_is_sharded_and_goes_on_where_a_worker_died(cluster, tmp_path):

@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import threading
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +28,8 @@ ADDRESS = "remote-address"  # value of the run: where its worker listens for hol
 HOLDERS = "holders of it".ljust(SLOT_CHARACTERS)  # what they dial
 _PAUSE_MOST_S = 1.0
 _DIAL_S = 5.0
+_SENT_WITHIN_S = 10.0  # at the end of this process
+_ANSWERED_WITHIN_S = 2.0
 
 
 @dataclass
@@ -58,6 +61,12 @@ class Borrowed(CallsOfActor):
     def is_held(self) -> bool:
         """Returns true while this process has a handle or calls that are not answered."""
         return not self.dead and (self.handles > 0 or self.pending() > 0)
+
+    def waits_at_the_end(self, seconds: float) -> bool:
+        """Returns true if this process, which has been ending for `seconds`, still waits for calls to be sent and answered."""
+        if self.dead:
+            return False
+        return (bool(self.calls) and seconds < _SENT_WITHIN_S) or (bool(self.sent) and seconds < _ANSWERED_WITHIN_S)
 
     def share(self) -> dict[str, Any]:
         """Returns what a handle in another process needs."""
@@ -156,11 +165,14 @@ def held() -> list[str]:
 
 
 def close() -> None:
-    """Ends the connections to other processes' actors."""
+    """Ends the connections to other processes' actors, once the calls are sent. Nobody waits for their values any more."""
     with _lock:
         slots = list(_slots.values())
         _slots.clear()
+    began, pause = time.monotonic(), threading.Event()
     for slot in slots:
+        while slot.waits_at_the_end(time.monotonic() - began):
+            pause.wait(0.01)
         slot.died("the connection to the cluster was ended", TaskCancelledError)
         channel = slot.channel
         if channel is not None:
