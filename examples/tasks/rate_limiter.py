@@ -40,5 +40,5 @@ if __name__ == "__main__":
     rtrain.init()
     limiter = rtrain.remote(Limiter).remote(rate=20, burst=4)
     times = sorted(sum(rtrain.get([requests.remote(limiter, 8) for _ in range(2)]), []))
-    most = max(sum(begin <= one < begin + 0.5 for one in times) for begin in times)
+    most = max(sum(begin <= made_at < begin + 0.5 for made_at in times) for begin in times)
     print(f"{len(times)} requests, at most {most} in half a second")

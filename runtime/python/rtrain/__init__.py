@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rtrain import (
         actor as actor,
         air as air,
+        autoscaler as autoscaler,
         data as data,
         exceptions as exceptions,
         integrations as integrations,
@@ -24,7 +25,20 @@ if TYPE_CHECKING:
     )
     from rtrain._cluster._context import get_runtime_context as get_runtime_context
     from rtrain._cluster._not_there import (
+        ActorID as ActorID,
+        ClientBuilder as ClientBuilder,
+        FunctionID as FunctionID,
+        JobID as JobID,
+        Language as Language,
+        LoggingConfig as LoggingConfig,
+        NodeID as NodeID,
+        ObjectID as ObjectID,
+        PlacementGroupID as PlacementGroupID,
+        TaskID as TaskID,
+        UniqueID as UniqueID,
+        WorkerID as WorkerID,
         client as client,
+        cpp_function as cpp_function,
         get_actor as get_actor,
         get_dashboard_url as get_dashboard_url,
         java_actor_class as java_actor_class,

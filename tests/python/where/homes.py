@@ -73,6 +73,7 @@ class Home:
             command,
             env={**self.environment, **environment},
             cwd=self.folder,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

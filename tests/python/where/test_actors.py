@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 
@@ -298,6 +299,11 @@ def test_a_lost_actor_is_constructed_again_as_often_as_it_may(home: Home) -> Non
         except ActorUnavailableError:
             continue
     print(rtrain.get(held.remote(third)))
+    rtrain.get(rtrain.remote(lambda model: rtrain.kill(model)).remote(third))
+    try:
+        rtrain.get(third.call.remote())
+    except ActorDiedError as error:
+        print("is STOPPED" in str(error))
     """,
         str(home.folder),
     )
@@ -309,6 +315,7 @@ def test_a_lost_actor_is_constructed_again_as_often_as_it_may(home: Home) -> Non
         "repeated",
         "[('o', 1), ('o', 2)]",
         "[('o', 2), ('o', 3)]",
+        "True",
     ]
 
 
@@ -336,6 +343,57 @@ def test_an_actor_that_may_be_restarted_ends_with_its_driver(home: Home) -> None
     finally:
         home.rtrain("down", "--yes")
     assert processes_below(home.folder) == []
+
+
+def test_an_actor_of_a_drained_node_is_constructed_again_elsewhere(home: Home) -> None:
+    home.rtrain("up", "--pass-env", "PYTHONPATH", "--port", "0", "--nodes", "2", "--resources", "CPU=2")
+    try:
+        driver = home.start("""
+            import os, sys
+            import rtrain
+            rtrain.init("auto")
+
+            @rtrain.remote(num_cpus=1, max_restarts=1, max_task_retries=1)
+            class Actor:
+                def __init__(self):
+                    self.calls = 0
+
+                def call(self):
+                    self.calls += 1
+                    return os.environ["RTRAIN_NODE"], self.calls, rtrain.get_runtime_context().was_current_actor_reconstructed
+
+            @rtrain.remote(num_cpus=0)
+            class Holder:
+                def __init__(self, actor):
+                    self.actor = actor
+
+                def call(self):
+                    return rtrain.get(self.actor.call.remote())
+
+            actor = Actor.remote()
+            holder = Holder.remote(actor)
+            print(rtrain.get(actor.call.remote())[0], flush=True)
+            print(rtrain.get(holder.call.remote())[1], flush=True)
+            sys.stdin.readline()
+            seen = rtrain.get(actor.call.remote())
+            print(*seen, rtrain.get(actor.call.remote())[1], flush=True)
+        """)
+        assert driver.stdout is not None
+        node = driver.stdout.readline().strip()
+        assert driver.stdout.readline() == "2\n"
+        home.rtrain("node", "drain", node, "--reason", "new kernel", "--deadline", "1s", "--yes")
+        wait_for("the actor on another node", lambda: _nodes_of_actor(home) not in ([], [node]))
+        out, err = driver.communicate("\n", timeout=120)
+        other = "node-2" if node == "node-1" else "node-1"
+        assert out.splitlines() == [f"{other} 1 True 2"], err
+        assert "rtrain: Actor is constructed again: its worker was ended: node " in err and "new kernel" in err
+    finally:
+        home.rtrain("down", "--yes")
+
+
+def _nodes_of_actor(home: Home) -> list[str]:
+    runs = json.loads(home.rtrain("runs", "-o", "json"))["items"]
+    return next((run["nodes"] for run in runs if run["name"].startswith("Actor-") and run["state"] == "RUNNING"), [])
 
 
 def test_an_actor_ends_itself_and_a_limit_of_calls_is_kept(home: Home) -> None:

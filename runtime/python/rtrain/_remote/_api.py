@@ -128,8 +128,8 @@ class RemoteClass:
         fields = {"concurrency": options.max_concurrency, "is_async": is_async(self._kind)}
         job = options.job(options.name or run_name(what), actor=True, function=plain_name(what))
         slot = ActorSlot(what, actor=True, job=job, hub=hub, max_restarts=options.max_restarts, options=fields)
-        made = (self._kind, methods, limits)
-        slot.construct(Call("construct", f"{what}()", made, arguments, named, [ObjectRef(f"{what}()")]))
+        target = (self._kind, methods, limits)
+        slot.construct(Call("construct", f"{what}()", target, arguments, named, [ObjectRef(f"{what}()")]))
         slot.held()
         hub.submit(slot)
         return ActorHandle(slot, methods, limits)

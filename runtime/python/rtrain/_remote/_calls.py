@@ -23,7 +23,7 @@ class Call:
     named: dict[str, Any]
     refs: list[ObjectRef]
     number: int = 0
-    stream: Stream | None = None  # of a generator: gets the items that come before the answer
+    stream: Stream | None = None  # gets the items of a generator, which come before the answer
     retries: int = 0  # how often the call is repeated when its worker is lost; -1: without end
     repeated_for: tuple[type[BaseException], ...] = ()  # exceptions of the method after which it is repeated, too
     lent: list[Any] = field(default_factory=list)  # handles among the arguments

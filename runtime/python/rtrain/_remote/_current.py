@@ -1,4 +1,4 @@
-"""What this process carries out just now: the call, and the actor that it holds."""
+"""The call that this process carries out just now, and the actor that it holds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Actor:
     """The actor of this process."""
 
     instance: Any
-    description: dict[str, Any] = field(default_factory=dict)  # what its handle in another process needs
+    description: dict[str, Any] = field(default_factory=dict)  # its handle's, in another process
     methods: dict[str, Any] = field(default_factory=dict)
     limits: dict[str, int] = field(default_factory=dict)
 

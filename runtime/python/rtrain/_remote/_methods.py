@@ -90,7 +90,7 @@ def is_async(kind: type) -> bool:
     """Returns true if the class has a coroutine method: its calls then run in an event loop."""
     members = (inspect.getattr_static(kind, name, None) for name in dir(kind))
     functions = [getattr(member, "__func__", member) for member in members]
-    return any(inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one) for one in functions)
+    return any(inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function) for function in functions)
 
 
 def checked_returns(num_returns: Any) -> int | str:

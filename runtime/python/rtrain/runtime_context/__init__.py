@@ -1,4 +1,4 @@
-"""What a process is in the cluster: `get_runtime_context` and the class of its answer."""
+"""The ids and resources of a process: `get_runtime_context` and the class of its answer."""
 
 from rtrain._cluster._context import RuntimeContext, get_runtime_context
 

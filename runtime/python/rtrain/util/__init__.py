@@ -1,4 +1,4 @@
-"""What scripts use beside calls and actors: pools of actors, queues, the state of the cluster."""
+"""Tools of scripts beside calls and actors: pools of actors, queues, the state of the cluster."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from rtrain._remote._errors import TaskCancelledError
 from rtrain._remote._hub import ENDED, PLACED_ANEW, Hub
 
 ADDRESS = "remote-address"  # value of the run: where its worker listens for holders of handles
-HOLDERS = "holders of it".ljust(SLOT_CHARACTERS)  # what they dial
+HOLDERS = "holders of it".ljust(SLOT_CHARACTERS)  # the slot that they dial
 _PAUSE_MOST_S = 1.0
 _DIAL_S = 5.0
 _SENT_WITHIN_S = 10.0  # at the end of this process
@@ -165,7 +165,7 @@ def held() -> list[str]:
 
 
 def close() -> None:
-    """Ends the connections to other processes' actors, once the calls are sent. Nobody waits for their values any more."""
+    """Ends the connections to other processes' actors, once the calls are sent."""
     with _lock:
         slots = list(_slots.values())
         _slots.clear()

@@ -24,7 +24,7 @@ class Caller:
         self.feeds: dict[int, Feed] = {}
         self._lent: dict[str, Any] = {}  # handles in answers: their actors live as long as the connection
         self._lock = threading.Lock()
-        self._order = threading.Lock()  # of answers
+        self._order = threading.Lock()  # held while an answer is sent
         self._unanswered = 0
         self.ended = False  # it makes no more calls
 

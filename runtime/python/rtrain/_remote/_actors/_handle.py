@@ -36,6 +36,7 @@ class ActorHandle:
 
     @property
     def actor_id(self) -> str:
+        """The id of the actor's connections, which is the same in all processes."""
         return self._slot.name
 
     def __getattr__(self, name: str) -> ActorMethod:

@@ -89,7 +89,7 @@ class ActorServer:
     def answer(self, caller: Caller, head: dict[str, Any], value: Any) -> None:
         lent: list[Any] = head.get("lent", [])
         values = _worker.split(value, head["returns"])
-        replies = [_values.pack(one, f"what {head['what']} returned", _on_cpu.dumps, lent) for one in values]
+        replies = [_values.pack(part_value, f"what {head['what']} returned", _on_cpu.dumps, lent) for part_value in values]
         caller.lend(lent)
         self.flush_prints()
         counts = [len(reply) for reply in replies]
@@ -129,6 +129,9 @@ class ActorServer:
 
     def _received(self, caller: Caller, message: Message) -> None:
         op = message[0]["op"]
+        if not caller.is_maker and op not in ("method", "crash", "end"):
+            caller.channel.close()  # only the maker constructs the object
+            return
         if op == "crash":
             self._crash()
         if op == "listen" or message[0].get("listen"):

@@ -23,9 +23,9 @@ from rtrain._remote._refs import ObjectRef, settled
 
 @dataclass
 class CallsOfActor(Slot):
-    """What both kinds of slots of an actor share: calls that were on their way when the connection ended."""
+    """The common part of both kinds of slots of an actor: calls that were on their way when the connection ended."""
 
-    handles: int = 0  # of this process
+    handles: int = 0  # handles in this process
     under_way: list[Call] = field(default_factory=list)  # sent to a lost worker, and not to be repeated
 
     def set_aside(self) -> None:

@@ -24,7 +24,7 @@ def get_log(
 
     follow: goes on with new lines until the run has ended. tail: only that many last lines, -1: all. suffix: "out" or "err".
     """
-    given = [one for one in (actor_id, task_id, submission_id) if one is not None]
+    given = [name for name in (actor_id, task_id, submission_id) if name is not None]
     if len(given) != 1:
         raise ValueError("get_log takes one of actor_id, task_id and submission_id")
     if suffix not in _STREAMS:
