@@ -13,12 +13,14 @@ import channels
 import pytest
 from rtrain._http import Conflict, Head, HeadError, NotFound, Unreachable
 from rtrain._remote import _hub, _values, _worker
+from rtrain._remote._actors import _borrowed
+from rtrain._remote._actors._borrowed import Borrowed
 from rtrain._remote._actors._slot import ActorSlot
 from rtrain._remote._api import ActorHandle, kill
 from rtrain._remote._calls import Call
 from rtrain._remote._channel import ChannelError, answer, dial
 from rtrain._remote._cipher import Identity
-from rtrain._remote._errors import ActorDiedError, TaskCancelledError
+from rtrain._remote._errors import ActorDiedError, ActorUnavailableError, TaskCancelledError
 from rtrain._remote._hub import Hub, Slot
 from rtrain._remote._refs import ObjectRef
 from rtrain._settings import Place
@@ -310,3 +312,68 @@ def test_a_side_that_fell_silent_is_noticed_after_half_a_minute() -> None:
         assert asked["IDLE"] + asked["CNT"] * asked["INTVL"] <= 30
         channel.close()
     assert len(opened) == 2
+
+
+def borrowed_of(head: Any, address: str) -> Borrowed:
+    hub: Any = type("OpenHub", (), {"head": head, "_closed": False})()
+    slot = Borrowed("Actor", True, {}, hub, run_id="r-1", identity=Identity(channels.RUN), address=address)
+    slot.held()
+    return slot
+
+
+class HeadWithValue:
+    """Answers about a run whose worker has published an address."""
+
+    def __init__(self, state: str, value: bytes) -> None:
+        self.state, self.value = state, value
+
+    def get(self, path: str) -> dict[str, Any]:
+        return {"run_id": "r-1", "name": "actor", "state": self.state, "attempt": 2, "reason": "the reason"}
+
+    def items(self, path: str) -> list[dict[str, Any]]:
+        return []
+
+    def content(self, path: str) -> bytes:
+        assert path == "/v1/runs/r-1/values/remote-address"
+        return self.value
+
+
+@pytest.mark.parametrize(
+    ("value", "address"),
+    [
+        (b'{"address": "10.0.0.1:7", "attempt": 2}', "10.0.0.1:7"),
+        (b'{"address": "10.0.0.1:7", "attempt": 1}', ""),  # of the worker before
+        (b"[1, 2]", ""),
+        (b"no JSON", ""),
+    ],
+)
+def test_the_address_of_the_newest_worker_alone_is_dialled(value: bytes, address: str) -> None:
+    assert borrowed_of(HeadWithValue("RUNNING", value), "")._look() == address
+
+
+def test_calls_of_a_lost_worker_are_unavailable_or_repeated() -> None:
+    slot = borrowed_of(HeadWithValue("RECOVERING", b""), "")
+    slot.reaching = True  # no thread looks for the worker
+    lost, repeated = ObjectRef("lost"), ObjectRef("repeated")
+    slot.sent = {
+        1: Call("method", "Actor.a()", "a", (), {}, [lost], number=1),
+        2: Call("method", "Actor.b()", "b", (), {}, [repeated], number=2, retries=1),
+    }
+    slot.lost()
+    assert [(call.number, call.retries) for call in slot.calls] == [(2, 0)] and not lost.done()
+    assert slot._look() == ""
+    with pytest.raises(ActorUnavailableError, match="the actor waits for another one; the call may have taken effect"):
+        lost._get(0)
+    assert not repeated.done()
+    slot.hub.head.state = "FAILED"
+    slot._look()
+    assert "run actor is FAILED: the reason" in cause(repeated)
+
+
+def test_a_worker_that_is_not_reached_for_a_minute_fails_the_calls(monkeypatch) -> None:
+    monkeypatch.setattr(_borrowed, "_REFUSED_S", 0.2)
+    slot = borrowed_of(HeadWithValue("RUNNING", b'{"address": "127.0.0.1:1", "attempt": 2}'), "127.0.0.1:1")
+    ref = ObjectRef("Actor.a()")
+    slot.call(Call("method", "Actor.a()", "a", (), {}, [ref]))
+    assert ref._wait(time.monotonic() + 60)
+    assert "this process does not reach its worker at 127.0.0.1:1" in cause(ref)

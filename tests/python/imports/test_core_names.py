@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 
 import pytest
-
 from rtrain.train._refused import NotInRtrainError
 
 THERE = {

@@ -28,6 +28,7 @@ ADDRESS = "remote-address"  # value of the run: where its worker listens for hol
 HOLDERS = "holders of it".ljust(SLOT_CHARACTERS)  # the slot that they dial
 _PAUSE_MOST_S = 1.0
 _DIAL_S = 5.0
+_REFUSED_S = 60.0
 _SENT_WITHIN_S = 10.0  # at the end of this process
 _ANSWERED_WITHIN_S = 2.0
 
@@ -93,6 +94,7 @@ class Borrowed(CallsOfActor):
 
     def _look_for_worker(self) -> None:
         pause, waiting = 0.05, threading.Event()
+        refused_since = 0.0  # the time since which the worker has not answered at the address that it has published
         while not self.dead and not self.hub._closed:
             if self.address and self._dialled(self.address):
                 return
@@ -103,6 +105,12 @@ class Borrowed(CallsOfActor):
             except HeadError as error:
                 self.died(str(error))
                 break
+            if not address or address != self.address:
+                refused_since = 0.0
+            elif time.monotonic() - (refused_since := refused_since or time.monotonic()) > _REFUSED_S:
+                self.died(
+                    f"this process does not reach its worker at {address}: call it from a process on the nodes (rtrain submit)"
+                )
             if not address or address == self.address:
                 waiting.wait(pause)
                 pause = min(pause * 1.5, _PAUSE_MOST_S)
@@ -120,9 +128,11 @@ class Borrowed(CallsOfActor):
             self.unavailable("its worker was ended, and the actor waits for another one")
             return ""
         with contextlib.suppress(NotFound):
-            value = json.loads(self.hub.head.content(f"/v1/runs/{part(self.run_id)}/values/{ADDRESS}"))
-            if value["attempt"] == run["attempt"]:
-                return str(value["address"])
+            content = self.hub.head.content(f"/v1/runs/{part(self.run_id)}/values/{ADDRESS}")
+            with contextlib.suppress(ValueError, KeyError, TypeError):  # no value of rtrain
+                value = json.loads(content)
+                if value["attempt"] == run["attempt"]:
+                    return str(value["address"])
         return ""
 
     def _dialled(self, address: str) -> bool:
@@ -130,7 +140,7 @@ class Borrowed(CallsOfActor):
         assert self.identity is not None
         try:
             channel = dial((host, int(port)), HOLDERS, self.identity, _DIAL_S)
-        except OSError:
+        except (OSError, ValueError):
             return False
         self.unavailable("the connection to its worker was lost")
         with self.changed:
