@@ -39,7 +39,6 @@ if TYPE_CHECKING:
         WorkerID as WorkerID,
         client as client,
         cpp_function as cpp_function,
-        get_actor as get_actor,
         get_dashboard_url as get_dashboard_url,
         java_actor_class as java_actor_class,
         java_function as java_function,
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
         get_gpu_ids as get_gpu_ids,
         nodes as nodes,
     )
+    from rtrain._remote._actors._names import get_actor as get_actor
     from rtrain._remote._api import (
         kill as kill,
         remote as remote,

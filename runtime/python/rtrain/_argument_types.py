@@ -101,6 +101,8 @@ class RemoteArguments(TypedDict, total=False):
     max_calls: int | None
     max_retries: int | None
     retry_exceptions: bool | Sequence[type[BaseException]] | None
+    namespace: str | None
+    get_if_exists: bool
     lifetime: str | None
     max_concurrency: int | None
     max_restarts: int
@@ -108,8 +110,6 @@ class RemoteArguments(TypedDict, total=False):
     max_pending_calls: int
     _generator_backpressure_num_objects: int | None
     concurrency_groups: Any
-    get_if_exists: Any
-    namespace: Any
     scheduling_strategy: Any
 
 

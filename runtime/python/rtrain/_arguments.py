@@ -93,8 +93,6 @@ _GROUPS = "max_concurrency counts for all methods of an actor alike"
 METHOD: Table = {"concurrency_group": Rule(_GROUPS, refused=True)}
 REMOTE: Table = {
     "concurrency_groups": Rule(_GROUPS, (None, {}, []), refused=True),
-    "get_if_exists": Rule("no actor is found by its name: pass its handle", (None, False), refused=True),
-    "namespace": Rule("actors are known by their handles alone"),
     "scheduling_strategy": Rule("label_selector and resources say which nodes are fit", (None, "DEFAULT")),
 }
 _OWN_RUN = "a call with a name is a run of its own, which executes one call and is not repeated"
@@ -118,7 +116,7 @@ INIT: Table = {
     "include_dashboard": Rule(_WORKERS_OWN, (None, False)),
     "labels": Rule("nodes have the labels that their agents were started with"),
     "logging_level": Rule(_WORKERS_OWN),
-    "namespace": REMOTE["namespace"],
+    "namespace": Rule("names of actors are those of one program; options(namespace=) divides them"),
     "object_store_memory": Rule(_WORKERS_OWN),
 }
 _TABLE = "the table has the columns that fit, and the best trials first"

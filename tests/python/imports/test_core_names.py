@@ -9,7 +9,7 @@ from rtrain.train._refused import NotInRtrainError
 
 THERE = {
     "rtrain": """
-        ObjectRef ObjectRefGenerator actor air available_resources cluster_resources data exceptions get get_gpu_ids
+        ObjectRef ObjectRefGenerator actor air available_resources cluster_resources data exceptions get get_actor get_gpu_ids
         get_runtime_context init is_initialized job_submission kill method nodes put remote shutdown train tune util wait
         __version__""",
     "rtrain.actor": "ActorClass ActorHandle ActorMethod exit_actor",
@@ -27,7 +27,7 @@ THERE = {
         TaskUnschedulableError WorkerCrashedError""",
     "rtrain.job_submission": "JobDetails JobInfo JobStatus JobSubmissionClient JobType",
     "rtrain.runtime_context": "RuntimeContext get_runtime_context",
-    "rtrain.util": "ActorPool get_node_ip_address log_once queue state",
+    "rtrain.util": "ActorPool get_node_ip_address list_named_actors log_once queue state",
     "rtrain.util.queue": "Empty Full Queue",
     "rtrain.util.state": """
         get_actor get_job get_log get_node get_task list_actors list_jobs list_nodes list_tasks summarize_actors
@@ -36,10 +36,10 @@ THERE = {
 REFUSED = {
     "rtrain": """
         ActorID ClientBuilder FunctionID JobID Language LoggingConfig NodeID ObjectID PlacementGroupID TaskID UniqueID WorkerID
-        client cpp_function get_actor get_dashboard_url java_actor_class java_function timeline""",
+        client cpp_function get_dashboard_url java_actor_class java_function timeline""",
     "rtrain.autoscaler.sdk": "request_resources",
     "rtrain.util": """
-        get_current_placement_group get_placement_group inspect_serializability list_named_actors placement_group
+        get_current_placement_group get_placement_group inspect_serializability placement_group
         placement_group_table register_serializer remove_placement_group""",
     "rtrain.util.collective": """
         allgather allreduce barrier broadcast create_collective_group destroy_collective_group get_collective_group_size
@@ -78,7 +78,7 @@ def test_no_public_name_is_in_neither_table(module: str) -> None:
     ("options", "why"),
     [
         ({"lifetime": "detached"}, "lifetime='detached' is not supported"),
-        ({"get_if_exists": True}, "no actor is found by its name"),
+        ({"get_if_exists": True}, "get_if_exists finds an actor by its name, and there is no name="),
         ({"concurrency_groups": {"io": 2}}, "max_concurrency counts for all methods"),
         ({"num_returns": "dynamic"}, 'use "streaming"'),
         ({"max_restarts": -2}, "max_restarts is -2; it is a whole number, -1 or more"),

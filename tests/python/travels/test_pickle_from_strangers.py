@@ -159,6 +159,7 @@ UNPICKLED = {
     "_remote/_pools/_slot.py": "a channel whose both ends presented the run's certificate",
     "_remote/_pools/_worker.py": "the same, from the other side",
     "_remote/_actors/_callers.py": "a channel of the maker of an actor or of a holder of its handle, who has the run's certificate",
+    "_remote/_actors/_names.py": "a channel of the process that made this one, or that this one has made, and its run's certificate",
     "_remote/_actors/_server.py": "its own answer, before it is sent",
     "_remote/_values.py": "parts of a message of such a channel",
     "tune/_trial_loop.py": "a blob of this user, over the head's API",

@@ -345,6 +345,73 @@ def test_an_actor_that_may_be_restarted_ends_with_its_driver(home: Home) -> None
     assert processes_below(home.folder) == []
 
 
+def test_actors_are_found_by_their_names_within_a_program(home: Home) -> None:
+    out = home.script(
+        COUNTER
+        + """
+    import sys
+    from rtrain._remote import _hub
+    from rtrain._remote._channel import ChannelError, dial
+    from rtrain._remote._cipher import Identity
+
+    @rtrain.remote
+    def adds(name):
+        return rtrain.get(rtrain.get_actor(name).add.remote(1)), rtrain.util.list_named_actors(all_namespaces=True)
+
+    @rtrain.remote
+    class Maker:
+        def make(self, exists=False):
+            self.made = Counter.options(name="inner", namespace="own", get_if_exists=exists).remote()
+            return rtrain.get(self.made.add.remote(1))
+
+        def below(self, name):
+            return rtrain.get(adds.remote(name))[0]
+
+        def drop(self):
+            self.made = None
+
+    counter = Counter.options(name="outer").remote()
+    print(rtrain.get(adds.remote("outer")))
+    maker, other = Maker.remote(), Maker.remote()
+    print(rtrain.get(maker.make.remote()), rtrain.get(maker.below.remote("outer")))
+    print(rtrain.get(rtrain.get_actor("inner", "own").add.remote(1)), rtrain.get(other.make.remote(exists=True)))
+    for wrong in (
+        lambda: rtrain.get_actor("inner"),
+        lambda: Counter.options(name="outer").remote(),
+        lambda: rtrain.get(other.make.remote()),
+        lambda: rtrain.get(adds.remote("nothing")),
+    ):
+        try:
+            wrong()
+        except ValueError as error:
+            print(str(error).partition("ValueError: ")[2].split(":")[0] or str(error).split(":")[0])
+    rtrain.get([maker.drop.remote(), other.drop.remote()])
+    rtrain.kill(counter)
+    print(rtrain.util.list_named_actors() == [], rtrain.get(Counter.options(name="outer").remote().add.remote(1)))
+    hub = _hub.hub()
+    host, _, port = hub.address.rpartition(":")
+    for slot in (maker._slot.name, "0" * 16):
+        try:
+            dial((host, int(port)), _hub.name_of_asker(slot), Identity(sys.argv[1]), 5)
+        except ChannelError as error:
+            print(str(error).split(":")[0])
+    """,
+        channels.RUN,
+    )
+    assert out.splitlines() == [
+        "(1, [{'namespace': '', 'name': 'outer'}])",
+        "1 2",
+        "2 3",
+        "this program has no actor with the name 'inner' in namespace ''",
+        "an actor of this program has the name 'outer' already",
+        "an actor of this program has the name 'inner' already",
+        "this program has no actor with the name 'nothing' in namespace ''",
+        "True 1",
+        "the other side has a certificate of another run",
+        "the other side ended the handshake",
+    ]
+
+
 def test_an_actor_of_a_drained_node_is_constructed_again_elsewhere(home: Home) -> None:
     home.rtrain("up", "--pass-env", "PYTHONPATH", "--port", "0", "--nodes", "2", "--resources", "CPU=2")
     try:

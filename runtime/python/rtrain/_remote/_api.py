@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, overload
 from rtrain import _arguments
 from rtrain._lazy import public_in
 from rtrain._remote import _hub
+from rtrain._remote._actors import _names
 from rtrain._remote._actors._handle import ActorHandle, ActorMethod
 from rtrain._remote._actors._slot import ActorSlot
 from rtrain._remote._calls import Call
@@ -118,10 +119,25 @@ class RemoteClass:
     def remote(self, *arguments: Any, **named: Any) -> ActorHandle:
         """Makes an object and returns its handle. Does not wait. The object ends when its last handle is deleted.
 
-        Raises HeadError if the head refuses the run, and TypeError if the arguments do not fit the class.
+        Raises HeadError if the head refuses the run, TypeError if the arguments do not fit the class, and ValueError if an actor
+        of this program has the name.
         """
         _fits(self._kind, arguments, named)
         _arguments.check("rtrain.remote", self._options.repetitions(), _arguments.ACTOR)
+        name, space = self._options.name, self._options.namespace
+        if name is None:
+            return self._made(arguments, named)
+        found = _names.find(name, space)
+        if found is None:
+            made = self._made(arguments, named)
+            if _names.add(name, space, made):
+                return made
+            found = _names.find(name, space)  # another process has made one meanwhile; this one ends with its handle
+        if found is not None and self._options.get_if_exists:
+            return found
+        raise ValueError(f"an actor of this program has the name {name!r} already: get_actor finds it, or get_if_exists=True")
+
+    def _made(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> ActorHandle:
         options, what, hub = self._options, self._kind.__name__, _hub.hub()
         methods = methods_of(self._kind)
         limits = {"max_task_retries": options.max_task_retries, "max_pending_calls": options.max_pending_calls}
@@ -161,13 +177,14 @@ def remote(*target: Any, **options: Any) -> Any:
     accelerator_type, label_selector: which nodes it may run on.
     num_returns: into how many refs the returned list is split; "streaming": a generator, whose calls return an
     ObjectRefGenerator. Generator functions have that by themselves.
-    name: the name of the run that holds the worker.
+    name: the name of the run that holds the worker; of an actor also its name within this program, for `get_actor`.
     runtime_env: {"env_vars": {...}}; these win over those of `init`.
 
     Of a class: max_concurrency: how many calls run at a time, in threads (left out: 1), or in an event loop where the class
     has `async def` methods (left out: 1000).
     max_restarts: how often a lost worker is started and constructed again; -1: without end. Drains and preemptions do not
     count. max_task_retries: how often a call is repeated that a lost worker had; -1: without end.
+    namespace, get_if_exists: divides names of actors; returns the actor that has the name already.
     max_pending_calls: unanswered calls of one process; a further one raises PendingCallsLimitExceeded. -1: any number.
     """
     chosen = Options().changed(**options)

@@ -35,6 +35,7 @@ from rtrain._remote._calls import Call, settle, unpacked_error
 from rtrain._remote._channel import SLOT_CHARACTERS, Channel, ChannelError, accept_all, dial
 from rtrain._remote._cipher import Identity
 from rtrain._remote._code import WorkingDir
+from rtrain._remote._ends import address_towards, cause
 from rtrain._remote._errors import ActorDiedError, TaskCancelledError, WorkerCrashedError, task_error
 from rtrain._remote._refs import settled
 from rtrain._waiting import why_waits, without_times
@@ -48,6 +49,17 @@ _GONE_WITHIN_S = 60.0
 _SENT_WITHIN_S = 1.0
 _SUBMITTED_WITHIN_S = 5.0
 _KEY_OF_EARLIER_WORKERS = "RTRAIN_REMOTE_KEY"
+
+
+_ASKER = "@"
+
+
+answer_names: Callable[[Channel], None] | None = None  # for workers that dial `name_of_asker`
+
+
+def name_of_asker(slot_name: str) -> str:
+    """Returns the slot that a worker dials to ask for names of actors, beside the connection for its calls."""
+    return _ASKER + slot_name[1:]
 
 
 @dataclass
@@ -289,7 +301,7 @@ class Hub:
         self._wake = threading.Event()
         self._closing = self._closed = False
         self.attached: list[Attached] = []
-        here = _address_towards(head.place.host_port)
+        here = address_towards(head.place.host_port)
         self._door = socket.create_server((here, 0), family=socket.AF_INET6 if ":" in here else socket.AF_INET, backlog=64)
         self.address = f"{here}:{self._door.getsockname()[1]}"
         threading.Thread(target=self._accept, daemon=True, name="rtrain remote accept").start()
@@ -449,13 +461,17 @@ class Hub:
     def _identity_of(self, name: str) -> Identity | None:
         """Returns the identity of a slot. A worker may dial before the head's answer to its submission has arrived."""
         with self._lock:
-            slot = self._slots.get(name)
+            asker = next((slot for slot in self._slots.values() if name_of_asker(slot.name) == name), None)
+            slot = self._slots.get(name) or asker
         if slot is None:
             return None
         slot.submitting.wait(_SUBMITTED_WITHIN_S)
         return slot.identity
 
     def _answered(self, name: str, channel: Channel) -> None:
+        if name.startswith(_ASKER) and not self._closing:
+            (answer_names or Channel.close)(channel)
+            return
         with self._lock:
             slot = self._slots.get(name)
         if slot is None or self._closing:
@@ -593,20 +609,3 @@ def _not_stopped(slots: list[Slot], error: HeadError) -> None:
     what = ", ".join(f"{slot.what} (run {slot.run_id})" for slot in slots)
     ends = "; ".join(f"rtrain stop {slot.run_id}" for slot in slots)
     print(f"rtrain: could not be stopped: {what}: {error.message}\nnext: {ends}", file=sys.stderr, flush=True)
-
-
-def cause(head: Head, run: dict[str, Any]) -> str:
-    """Returns why the run ended, in the words of `rtrain describe`."""
-    attempts = head.items(f"/v1/runs/{part(run['run_id'])}/attempts")
-    first = (attempts[-1].get("first_failure") or {}) if attempts else {}
-    cause = first.get("cause") or (attempts[-1].get("cause") if attempts else "") or run.get("reason") or ""
-    return f"its worker ended before it answered; run {run['name']} is {run['state']}" + (f": {cause}" if cause else "")
-
-
-def _address_towards(place: tuple[str, int]) -> str:
-    """Returns the local address of a connection to the head. Nodes reach this process there, unless there is a NAT."""
-    family = socket.AF_INET6 if ":" in place[0] else socket.AF_UNSPEC
-    kind, *_, where = socket.getaddrinfo(*place, family, socket.SOCK_DGRAM)[0]
-    with socket.socket(kind, socket.SOCK_DGRAM) as probe:
-        probe.connect(where)
-        return str(probe.getsockname()[0])

@@ -14,6 +14,15 @@ from typing import Any
 from rtrain import _arguments, _runtime_env, _where
 from rtrain._remote._methods import checked_returns
 
+ACTORS_OPTIONS = (
+    "max_concurrency",
+    "max_restarts",
+    "max_task_retries",
+    "max_pending_calls",
+    "lifetime",
+    "namespace",
+    "get_if_exists",
+)
 RESTARTS = "RTRAIN_REMOTE_RESTARTS"  # set for a worker that the head starts again when it is lost
 
 CPUS = "RTRAIN_REMOTE_CPUS"  # variable of a worker: the CPUs that it may lend while it waits
@@ -33,6 +42,8 @@ class Options:
     max_calls: int | None = None  # calls of one worker; 0: no limit
     max_retries: int | None = None
     retry_exceptions: bool | Sequence[type[BaseException]] | None = None
+    namespace: str | None = None
+    get_if_exists: bool = False
     lifetime: str | None = None
     max_concurrency: int | None = None
     max_restarts: int = 0
@@ -58,6 +69,8 @@ class Options:
             raise ValueError("an actor ends with its last handle or its driver; lifetime='detached' is not supported")
         if options.num_returns is not None:
             checked_returns(options.num_returns)
+        if options.get_if_exists and not options.name:
+            raise ValueError("get_if_exists finds an actor by its name, and there is no name=")
         options._check_numbers()
         _check_repetitions(options)
         unsupported = sorted(set(options.runtime_env) - {"env_vars"})
@@ -87,7 +100,7 @@ class Options:
 
     def check_for_function(self) -> None:
         """Raises ValueError for options that only actors have."""
-        for name in ("max_concurrency", "max_restarts", "max_task_retries", "max_pending_calls", "lifetime"):
+        for name in ACTORS_OPTIONS:
             if getattr(self, name) != Options.__dataclass_fields__[name].default:
                 raise ValueError(f"{name} is an option of actors, and this is a function")
 

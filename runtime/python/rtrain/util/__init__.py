@@ -20,7 +20,6 @@ if TYPE_CHECKING:
         get_current_placement_group as get_current_placement_group,
         get_placement_group as get_placement_group,
         inspect_serializability as inspect_serializability,
-        list_named_actors as list_named_actors,
         placement_group as placement_group,
         placement_group_table as placement_group_table,
         register_serializer as register_serializer,
@@ -31,13 +30,13 @@ else:
         __name__,
         {
             "rtrain._cluster._view": ("get_node_ip_address",),
+            "rtrain._remote._actors._names": ("list_named_actors",),
             "rtrain.util._actor_pool": ("ActorPool",),
             "rtrain.util._log_once": ("log_once",),
             "rtrain.util._not_there": (
                 "get_current_placement_group",
                 "get_placement_group",
                 "inspect_serializability",
-                "list_named_actors",
                 "placement_group",
                 "placement_group_table",
                 "register_serializer",

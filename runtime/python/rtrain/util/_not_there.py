@@ -5,7 +5,6 @@ from __future__ import annotations
 from rtrain.train._refused import refused, refused_function
 
 _GANGS = "a trainer's workers are placed together (ScalingConfig); remote calls have resources and label_selector"
-_NAMES = "no actor is found by its name: pass its handle to the calls that need it"
 _PICKLE = "values are pickled by cloudpickle: give the class a __reduce__"
 
 
@@ -18,7 +17,6 @@ remove_placement_group = _function("remove_placement_group", _GANGS)
 placement_group_table = _function("placement_group_table", _GANGS)
 get_placement_group = _function("get_placement_group", _GANGS)
 get_current_placement_group = _function("get_current_placement_group", _GANGS)
-list_named_actors = _function("list_named_actors", _NAMES)
 register_serializer = _function("register_serializer", _PICKLE)
 inspect_serializability = _function("inspect_serializability", "the TypeError of a call names what cannot be pickled")
 

@@ -21,6 +21,7 @@ from rtrain._remote._actors._slot import CallsOfActor
 from rtrain._remote._calls import Call
 from rtrain._remote._channel import SLOT_CHARACTERS, dial
 from rtrain._remote._cipher import Identity
+from rtrain._remote._ends import cause
 from rtrain._remote._errors import TaskCancelledError
 from rtrain._remote._hub import ENDED, PLACED_ANEW, Hub
 
@@ -37,7 +38,6 @@ _ANSWERED_WITHIN_S = 2.0
 class Borrowed(CallsOfActor):
     """The slot of another process's actor."""
 
-    address: str = ""
     reaching: bool = False  # a thread looks for the worker
     over: bool = False  # all calls are answered, and no handle is left
 
@@ -71,8 +71,7 @@ class Borrowed(CallsOfActor):
 
     def share(self) -> dict[str, Any]:
         """Returns what a handle in another process needs."""
-        assert self.identity is not None
-        return {"id": self.name, "run": self.run_id, "what": self.what, "key": self.identity.text(), "address": self.address}
+        return self.description()
 
     def restart(self) -> None:
         self.notify({"op": "crash"})
@@ -122,7 +121,7 @@ class Borrowed(CallsOfActor):
         """Returns the worker's address; "" while there is none. A run that has ended fails all calls."""
         run = self.hub.head.get(f"/v1/runs/{part(self.run_id)}")
         if run["state"] in ENDED:
-            self.died(_hub.cause(self.hub.head, run))
+            self.died(cause(self.hub.head, run))
             return ""
         if run["state"] in PLACED_ANEW:
             self.unavailable("its worker was ended, and the actor waits for another one")

@@ -26,6 +26,7 @@ class CallsOfActor(Slot):
     """The common part of both kinds of slots of an actor: calls that were on their way when the connection ended."""
 
     handles: int = 0  # handles in this process
+    address: str = ""  # where the worker listens for holders of handles
     under_way: list[Call] = field(default_factory=list)  # sent to a lost worker, and not to be repeated
 
     def set_aside(self) -> None:
@@ -53,6 +54,12 @@ class CallsOfActor(Slot):
             failed, self.under_way = self.under_way, []
         for call in failed:
             self._fail(call, error)
+
+    def description(self) -> dict[str, Any]:
+        """Returns what a handle in another process needs."""
+        if self.identity is None:
+            raise RuntimeError(f"{self.what} has no run, so its handle cannot be sent")
+        return {"id": self.name, "run": self.run_id, "what": self.what, "key": self.identity.text(), "address": self.address}
 
     def held(self) -> None:
         """Counts one handle more."""
@@ -102,7 +109,6 @@ class ActorSlot(CallsOfActor):
     max_restarts: int = 0  # -1: without end
     options: dict[str, Any] = field(default_factory=dict)  # fields of the message that constructs it
     shared: bool = False  # a handle was sent to another process: the worker listens
-    address: str = ""  # where the worker listens for holders of handles
     first: Call | None = None  # constructs the object
     restarting: bool = False
 
@@ -115,9 +121,7 @@ class ActorSlot(CallsOfActor):
         with self.changed:
             self.shared = True
         self.notify({"op": "listen"})  # if none is connected, the message that constructs the object says it
-        if self.identity is None:
-            raise RuntimeError(f"{self.what} has no run, so its handle cannot be sent")
-        return {"id": self.name, "run": self.run_id, "what": self.what, "key": self.identity.text(), "address": self.address}
+        return self.description()
 
     def restart(self) -> None:
         """Ends the worker as if it had crashed."""
