@@ -342,7 +342,7 @@ class HeadWithValue:
     ("value", "address"),
     [
         (b'{"address": "10.0.0.1:7", "attempt": 2}', "10.0.0.1:7"),
-        (b'{"address": "10.0.0.1:7", "attempt": 1}', ""),  # of the worker before
+        (b'{"address": "10.0.0.1:7", "attempt": 1}', ""),  # the address of the worker before
         (b"[1, 2]", ""),
         (b"no JSON", ""),
     ],

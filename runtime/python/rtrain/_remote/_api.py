@@ -127,14 +127,14 @@ class RemoteClass:
         name, space = self._options.name, self._options.namespace
         if name is None:
             return self._made(arguments, named)
-        found = _names.find(name, space)
-        if found is None:
-            made = self._made(arguments, named)
-            if _names.add(name, space, made):
-                return made
-            found = _names.find(name, space)  # another process has made one meanwhile; this one ends with its handle
-        if found is not None and self._options.get_if_exists:
-            return found
+        named_before = _names.find(name, space)
+        if named_before is None:
+            handle = self._made(arguments, named)
+            if _names.add(name, space, handle):
+                return handle
+            named_before = _names.find(name, space)  # another process has made one meanwhile; this one ends with its handle
+        if named_before is not None and self._options.get_if_exists:
+            return named_before
         raise ValueError(f"an actor of this program has the name {name!r} already: get_actor finds it, or get_if_exists=True")
 
     def _made(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> ActorHandle:

@@ -34,8 +34,8 @@ Key = tuple[str, str]  # namespace and name
 class _Named:
     """An actor with a name. The name keeps no actor alive."""
 
-    given: tuple[dict[str, Any], dict[str, Any], dict[str, int]]  # of its handle in another process
-    own: weakref.ref[ActorSlot] | None  # of an actor that this process has made
+    given: tuple[dict[str, Any], dict[str, Any], dict[str, int]]  # the arguments of `arrived`, which makes a handle
+    own: weakref.ref[ActorSlot] | None  # the slot, if this process has made the actor
 
     def handle(self) -> ActorHandle | None:
         """Returns a handle; None for an actor that has ended or ends."""
@@ -78,8 +78,8 @@ def find(name: str, namespace: str | None) -> ActorHandle | None:
     """Returns a handle of the actor with the name; None if there is none."""
     key = (namespace or "", name)
     if not _is_driver():
-        found: ActorHandle | None = _ask({"op": "find", "key": key}, None)
-        return found
+        there: ActorHandle | None = _ask({"op": "find", "key": key}, None)
+        return there
     with _lock:
         entry = _named.get(key)
     handle = None if entry is None else entry.handle()
