@@ -26,9 +26,9 @@ Decision decide(Cluster& cluster, Time now, const Event& event) {
     return change.finish();
 }
 
-// Earlier times were handled by the TimePassed event that set Meta::now.
+// Returns only times after the stored Meta::now. The TimePassed event that set Meta::now handled the earlier ones.
 std::optional<Time> next_wake(const Cluster& cluster) {
-    if (!cluster.arrays.empty()) return cluster.meta.now;  // TimePassed makes the next runs
+    if (!cluster.arrays.empty()) return cluster.meta.now;  // the next TimePassed makes further runs of the arrays
     ClusterIndex scratch;
     const auto wake = in_step(cluster, scratch).next_wake(cluster.meta.now);
     const auto budget =

@@ -1,4 +1,5 @@
-// The core: one event in, what to save and what to do out. Reads no clock, socket, file or random device.
+// The core of the scheduler: it takes one event, and returns what to save and what to do. It reads no clock, socket,
+// file or random device.
 //
 //   event ─► decide(cluster, now, event) ─► Decision{save, act}
 //
@@ -21,6 +22,6 @@ Decision decide(Cluster& cluster, Time now, const Event& event);
 std::optional<Time> next_wake(const Cluster& cluster);
 
 void apply(Cluster& cluster, const Record& record);           // applies one record while a state is opened from disk
-std::vector<std::string> invariants(const Cluster& cluster);  // returns the broken ones
+std::vector<std::string> invariants(const Cluster& cluster);  // returns a text for each invariant that does not hold
 
 }  // namespace rtrain

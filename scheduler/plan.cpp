@@ -74,7 +74,7 @@ Plan plan(const Cluster& cluster, Time now, const RunSubmitted& event) {
     }
     out.answer = out.why.placement.value_or(PlacementAnswer{});
     if (out.answer.verdict == Verdict::infeasible) return out;
-    out.answer.verdict = Verdict::pending;  // There may be room for it, but other runs have a claim to it.
+    out.answer.verdict = Verdict::pending;  // The run would fit, but other waiting runs come first.
     out.answer.seats.clear();
     return out;
 }

@@ -1,4 +1,5 @@
-// "What if I submitted this?": the submission is decided on a copy, and what became of it is explained.
+// Answers "What would happen if I submitted this?": decides the submission on a copy of the cluster, and explains the
+// result.
 #pragma once
 
 #include "scheduler/explain/explain.hpp"
@@ -7,10 +8,12 @@
 namespace rtrain {
 
 struct Plan {
-    std::optional<Error> refused;  // as the submission itself would be; then nothing else is said
-    Explanation why;               // for an array: of its first run
+    // the error with which the submission would be refused; then the other fields are empty
+    std::optional<Error> refused;
+    Explanation why;  // explanation of the run's state; of an array: of its first run
     PlacementAnswer
-        answer;  // feasible now with the seats it would get; pending: it would wait, and `why` says what for
+        // feasible now: with the seats that the run would get; pending: the run would wait, and `why` explains for what
+        answer;
 };
 // Changes nothing in `cluster`.
 Plan plan(const Cluster& cluster, Time now, const RunSubmitted& event);

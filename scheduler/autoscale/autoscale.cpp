@@ -12,8 +12,8 @@ namespace {
 constexpr Duration pause_least{1'000};
 constexpr Duration failed_pause_most{900'000};       // pause after a command that costs nothing
 constexpr Duration given_up_pause_most{86'400'000};  // longer, because each machine that never joins costs money
-constexpr Duration registers_within{60'000};         // at a head that was restarted
-constexpr std::uint32_t releases_most = 8;           // tries for a machine that never joined, if the command fails
+constexpr Duration registers_within{60'000};  // time that ordered machines get to register after a restart of the head
+constexpr std::uint32_t releases_most = 8;    // tries for a machine that never joined, if the command fails
 
 // Returns the pause, which doubles with each failure in a row.
 Duration pause(const AutoscalePolicy& policy, std::uint32_t failures, Duration most) {
@@ -71,8 +71,9 @@ std::optional<NodeId> last_of(const std::vector<NodeId>& nodes) {
     return last == nodes.end() ? std::nullopt : std::optional(*last);
 }
 
-// Removes nodes that have joined from the orders: by their names, and other nodes from the oldest orders. `fresh`:
-// labelled nodes that were absent before. Returns true if a node was removed.
+// Removes nodes that have joined from the list of orders. An order with the node's name loses that name. For any other
+// new node, the oldest order loses one node. `fresh`: labelled nodes that were absent at the last check. Returns true
+// if a node was removed.
 bool take_joined(const Cluster& cluster, AutoscaleState& state, std::set<NodeId> fresh) {
     bool any = false;
     for (Ordered& order : state.ordered)
@@ -112,7 +113,7 @@ std::uint32_t give_up(const Cluster& cluster, AutoscaleState& state, Time now) {
     return given_up;
 }
 
-// Returns a machine that never joined and whose time has come.
+// Returns a machine that never joined and that may be given back now; nullopt if there is none.
 std::optional<NodeId> unjoined_of(const AutoscaleState& state, Time now) {
     std::vector<NodeId> due;
     for (const auto& [name, entry] : state.unjoined)
@@ -160,7 +161,7 @@ std::uint32_t observe(const Cluster& cluster, const AutoscalePolicy& policy, Aut
     const bool any_joined = take_joined(cluster, state, std::move(fresh));
     std::erase_if(state.unjoined, [&](const auto& entry) { return cluster.nodes.contains(entry.first); });
     const std::uint32_t given_up = give_up(cluster, state, now);
-    if (any_joined && given_up == 0 && state.ordered.empty()) state.failures = 0;  // all of them have joined
+    if (any_joined && given_up == 0 && state.ordered.empty()) state.failures = 0;  // all ordered nodes have joined
     std::erase_if(state.hopeless, [&](const auto& entry) { return entry.second <= now; });
     if (given_up > 0)
         state.order_after = std::max(state.order_after, now + pause(policy, ++state.failures, given_up_pause_most));
@@ -187,7 +188,7 @@ AutoscaleStep autoscale_step(const Cluster& cluster, const AutoscalePolicy& poli
             !needed.used.contains(id))
             idle.push_back(id);
     }
-    if (!step.undrain.empty()) return step;  // These may be all that is needed.
+    if (!step.undrain.empty()) return step;  // The undrained nodes may be all that is needed.
     if (now >= state.order_after) step.order = std::min(needed.nodes, room_of(policy, state));
     if (now < state.release_after) return step;
     step.release = drained.empty() ? unjoined_of(state, now) : last_of(drained);
@@ -211,7 +212,7 @@ bool may_release(const Cluster& cluster, const AutoscaleState& state, const Node
 
 void order_begins(const AutoscalePolicy& policy, AutoscaleState& state, std::uint32_t nodes, Time now) {
     state.ordered.push_back(
-        // time for the command, then for the nodes to join
+        // the command has one timeout to end, and the nodes have another one to join
         {.nodes = nodes, .until = now + policy.timeout + policy.timeout});
 }
 
@@ -226,7 +227,7 @@ void order_ended(const AutoscalePolicy& policy, AutoscaleState& state, CommandRe
     Ordered& order = state.ordered.back();
     const auto named = static_cast<std::uint32_t>(names.size());
     if (result == CommandResult::ended)
-        order.nodes = std::max(order.nodes, named);  // The command may not have named all of them.
+        order.nodes = std::max(order.nodes, named);  // The command may not have named all of its machines.
     else if (named > 0)
         order.nodes = named;
     order.names = names;

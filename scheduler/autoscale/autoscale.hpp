@@ -21,39 +21,41 @@ namespace rtrain {
 
 // has the value "true" on nodes that a command has ordered
 inline constexpr const char* autoscale_label = "rtrain.autoscale";
-inline constexpr const char* autoscale_user = "the autoscaler";  // the user of its drains; no person can have this name
+// the user who drains nodes for the autoscaler; no person can have this name
+inline constexpr const char* autoscale_user = "the autoscaler";
 
 struct NodeOffer {    // the resources of each ordered machine
-    Resources total;  // without GPU
+    Resources total;  // amounts other than GPUs
     std::uint32_t gpus = 0;
     Labels labels;
     bool operator==(const NodeOffer&) const = default;
 };
 struct AutoscalePolicy {
     NodeOffer node;
-    std::uint32_t max = 0;  // the most labelled nodes, including ordered ones
+    std::uint32_t max = 0;  // the most nodes with the label, including those that are ordered
     Duration idle{600'000}, cooldown{60'000}, timeout{900'000};
     bool operator==(const AutoscalePolicy&) const = default;
 };
 struct Ordered {
     std::uint32_t nodes = 0;
-    Time until;                // nodes that have not joined by then are given up
+    Time until;                // nodes that have not joined by this time are given up
     std::set<NodeId> names{};  // names from `provision` of nodes that have not joined; at most `nodes` of them
     bool operator==(const Ordered&) const = default;
 };
 struct Unjoined {  // a machine that was ordered by name and given up
-    Time after;    // the time at which it is given back
+    Time after;    // the machine is given back at this time or later
     std::uint32_t failures = 0;
     bool operator==(const Unjoined&) const = default;
 };
 struct AutoscaleState {
-    std::vector<Ordered> ordered;         // ordered and not joined yet; the oldest first
+    std::vector<Ordered> ordered;         // orders whose nodes have not all joined yet; the oldest first
     std::map<NodeId, Unjoined> unjoined;  // machines that are to be given back
     std::set<NodeId> present;             // labelled nodes at the last check
     std::map<NodeId, Time> idle_since;
-    std::map<RunId, Time> hopeless;   // runs that no number of nodes can hold, and the time until which that is assumed
-    Time order_after, release_after;  // pauses after commands
-    std::uint32_t failures = 0;       // number of failed orders since all ordered nodes had joined
+    // runs that no permitted number of nodes can hold; value: the time until which that is assumed
+    std::map<RunId, Time> hopeless;
+    Time order_after, release_after;  // no command to order, or to release, runs before this time
+    std::uint32_t failures = 0;       // number of orders that failed since all ordered nodes had joined
     bool operator==(const AutoscaleState&) const = default;
 };
 
@@ -75,24 +77,26 @@ struct WaitingGang {
     // key: a node; value: the free amounts that the run's reservation withholds from later runs
     std::map<NodeId, Held> withheld{};
 };
-struct AutoscaleQuestion {  // a copy of the state, because another thread answers it
-    // The ready nodes with room for some waiting bundle, beside the reservations of runs that are not in `waiting`.
+struct AutoscaleQuestion {  // all data that the question needs, as copies, because another thread answers it
+    // The ready nodes with room for some waiting bundle. Seats that are reserved for runs outside of `waiting` count as
+    // taken.
     std::vector<NodeView> nodes;
     std::vector<WaitingGang> waiting;  // in queue order, without runs that a quota excludes
     NodeOffer offer;
-    std::uint32_t ordered = 0, room = 0, max = 0;  // `room`: how many more may be ordered
+    // `ordered`: nodes that have not joined yet; `room`: how many more nodes may be ordered; `max`: the most nodes
+    std::uint32_t ordered = 0, room = 0, max = 0;
 };
 AutoscaleQuestion autoscale_question(const Cluster& cluster, const AutoscalePolicy& policy,
                                      const AutoscaleState& state);
 struct NodesNeeded {
-    std::uint32_t nodes = 0;   // number of further nodes, beside present and ordered ones
-    std::set<NodeId> used;     // nodes that waiting runs are about to use
-    std::set<RunId> hopeless;  // `max` new nodes would not hold these runs
+    std::uint32_t nodes = 0;   // number of nodes to order, beside those that are present or ordered already
+    std::set<NodeId> used;     // present nodes that waiting runs are about to use, and that therefore stay
+    std::set<RunId> hopeless;  // runs that would not fit even with `max` new nodes
     bool operator==(const NodesNeeded&) const = default;
 };
 NodesNeeded nodes_needed(const AutoscaleQuestion& question);
-// Runs that no number of nodes can hold are skipped for a while, so that later runs are considered however many of them
-// there are.
+// Records the runs that no permitted number of nodes can hold. They are skipped for a while, so that later runs are
+// considered however many such runs there are.
 void note_hopeless(AutoscaleState& state, const NodesNeeded& needed, Time now);
 
 struct AutoscaleStep {
@@ -112,11 +116,12 @@ bool drained_by_autoscaler(const Node& node);
 enum class CommandResult {
     done,
     failed,   // the command has done nothing
-    not_now,  // this node is released another time
+    not_now,  // the command asks to release this node at another time
     ended     // the command was ended at its timeout, so its effects are unknown
 };
 void order_begins(const AutoscalePolicy& policy, AutoscaleState& state, std::uint32_t nodes, Time now);
-// `names`: the machines that the command has named. That many count as ordered, however the command ended.
+// Records the end of a command that orders machines. `names`: the machines that the command has named. At least that
+// many count as ordered, even if the command failed.
 void order_ended(const AutoscalePolicy& policy, AutoscaleState& state, CommandResult result,
                  const std::set<NodeId>& names, Time now);
 void release_ended(const AutoscalePolicy& policy, AutoscaleState& state, const NodeId& node, CommandResult result,

@@ -46,8 +46,8 @@ bool has_room(const NodeView& node, const Resources& least) {
     });
 }
 
-// Returns for each node the free amount that the run's reservation withholds from a run that is still there when it
-// begins.
+// Returns, for each node, the free amount that the run's reservation withholds. It is withheld from a run that would
+// still be running when the reservation begins.
 std::map<NodeId, Held> withheld_by(const ClusterIndex& index, RunId run) {
     std::map<NodeId, Held> withheld;
     const auto entry = index.reserved().entries().find(run);
@@ -80,7 +80,7 @@ void keep_back(std::vector<NodeView>& nodes, const std::map<NodeId, Held>& withh
 }
 
 NodeView new_node(const NodeOffer& offer, std::uint32_t number) {
-    return {.id = NodeId{"~" + std::to_string(number)},  // sorts after every name that a node can have
+    return {.id = NodeId{"~" + std::to_string(number)},  // the name sorts after every name that a real node can have
             .state = NodeState::ready,
             .labels = offer.labels,
             .total = offer.total,
@@ -155,7 +155,7 @@ AutoscaleQuestion autoscale_question(const Cluster& cluster, const AutoscalePoli
         const Sums& total = index.shape(candidate->shape).total;
         const auto over = quotas.refuses(run.spec.queue, total, core::borrower(run, cluster.meta.now));
         if (state.hopeless.contains(run.id) || kept_out_by_quota(run) || over) {
-            order.skip(*candidate);  // nor can others of this shape and queue
+            order.skip(*candidate);  // other runs of this shape and queue have no quota either
             continue;
         }
         quotas.count(run.spec.queue, total);
@@ -167,13 +167,14 @@ AutoscaleQuestion autoscale_question(const Cluster& cluster, const AutoscalePoli
     }
     if (question.waiting.empty()) return question;
     const Resources least = least_demand(question.waiting);
-    ReservationMask open = 0;  // Other runs get no node from here, so their reservations stay closed.
+    // Reservations of runs outside of the question stay closed, because these runs get no node by this computation.
+    ReservationMask open = 0;
     for (const WaitingGang& waiting : question.waiting) open |= index.reserved().bit_of(waiting.run);
     for (std::size_t at = 0; at < index.nodes().size(); ++at) {
         const NodeView& node = index.nodes()[at];
         if ((node.state != NodeState::ready && !node.awaited) || !has_room(node, least)) continue;
         NodeView& kept = question.nodes.emplace_back(node);
-        kept.state = NodeState::ready;  // no machine is ordered in place of one that may register in a moment
+        kept.state = NodeState::ready;  // the node may register in a moment, so no machine is ordered to replace it
         const ReservationMask closed = index.mask_of(at) & ~open;
         if (closed == 0) continue;
         OpenRoom room = room_beside(node, index.holds_on(at), closed);

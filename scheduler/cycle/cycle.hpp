@@ -27,7 +27,7 @@ struct ActiveReservation {  // a reservation that is in force in this cycle
     std::optional<std::vector<std::string>> lacks{};
 };
 
-// A reservation as it affects the placement of other runs.
+// The part of a reservation that decides whether other runs may use its seats.
 struct SeenReservation {
     ReservationMask bit = 0;
     std::int32_t priority = 0;
@@ -37,12 +37,14 @@ struct SeenReservation {
 class Cycle {
   public:
     explicit Cycle(Change& change) : change_(change), index_(change.index()), quotas_(change.seen()) {}
-    // Returns whether a reservation that is given up has kept a run waiting, so that another cycle is due.
+    // Places waiting runs in order. Returns true if another cycle is due: a reservation was given up that had kept a
+    // run waiting.
     bool run();
     void finish();  // called after the last cycle
 
   private:
-    enum class Next { on, skip };  // after a candidate: whether to try further runs of its shape
+    // result for a candidate: `on` also tries the next run of its shape, `skip` leaves out the rest of its shape
+    enum class Next { on, skip };
     Next consider(const Candidate& candidate);
     Next blocked(const Candidate& candidate);
     std::optional<Next> refused_by_quota(const Candidate& candidate, const Run& run);
@@ -92,16 +94,17 @@ class Cycle {
     Change& change_;
     ClusterIndex& index_;
     Quotas quotas_;
-    std::set<RunId> quota_reserved_;  // runs that wait for quota which preempted runs will release
+    std::set<RunId> quota_reserved_;  // runs for which quota is reserved that preempted runs will release
     std::vector<ActiveReservation> reservations_;
-    std::map<RunId, SeenReservation> seen_;       // reservations of earlier cycles and of this one
-    ReservationMask given_up_ = 0;                // reservations for which this cycle has found no seats
-    ReservationMask kept_out_ = 0;                // reservations that were closed to a run that found no room
-    std::set<NodeId> taken_on_;                   // nodes on which this cycle has placed a run
-    std::set<std::uint32_t> full_;                // shapes that found no room on any node
-    std::map<std::uint32_t, Reason> never_fits_;  // the reason of runs of a shape that can never fit
+    std::map<RunId, SeenReservation> seen_;  // reservations of earlier cycles and of this one
+    ReservationMask given_up_ = 0;  // reservations that were dropped because this cycle has found no seats for them
+    ReservationMask kept_out_ = 0;  // reservations that were closed to some run which found no room
+    std::set<NodeId> taken_on_;     // nodes on which this cycle has placed a run
+    std::set<std::uint32_t> full_;  // shapes that found no room on any node
+    // key: the shape; value: the reason why a run of this shape can never be placed
+    std::map<std::uint32_t, Reason> never_fits_;
     std::map<std::uint32_t, std::size_t> too_long_;
-    // Key: shape; value: the open reservations with which it found no room.
+    // Key: the shape. Value: the reservations that were open to it when it found no room.
     std::map<std::uint32_t, ReservationMask> refused_;
     // ---- of yielding runs; set while there are some
     std::optional<YieldedRoom> yielded_;

@@ -9,8 +9,8 @@
 
 namespace rtrain::core {
 
-// Records a reservation for the runs that are placed beside it. Reservations of runs that the cycle has not reached yet
-// count as well, so that a promised time does not move for an older run.
+// Adds the run's reservation to `seen_`, which later placements of this cycle respect. The reservations of runs that
+// the cycle has not reached yet are in it too, so that a promised time of an older run does not move.
 void Cycle::see(RunId id) {
     const Run& run = change_.seen().runs.at(id);
     seen_.insert_or_assign(id, SeenReservation{.bit = index_.reserved().bit_of(id),
@@ -18,8 +18,8 @@ void Cycle::see(RunId id) {
                                                .begin = begin_of(change_.seen(), run)});
 }
 
-// Returns true if the candidate demands every resource that an earlier reservation lacks, on the same nodes. It starts
-// after that reservation, and so needs none of its own.
+// Returns true if the candidate needs no reservation of its own because it will start after an earlier one. That is so
+// if it could use the same nodes, and demands every resource that the earlier reservation lacks.
 bool Cycle::stands_behind(const Candidate& candidate) {
     const Sums& demand = index_.shape(candidate.shape).total;
     return std::any_of(reservations_.begin(), reservations_.end(), [&](ActiveReservation& reservation) {
@@ -31,7 +31,8 @@ bool Cycle::stands_behind(const Candidate& candidate) {
     });
 }
 
-// Like open_to, for a run that starts later: a run that may pass a reservation now may not be able to do so then.
+// Returns the reservations that are open to a run which starts later. Unlike in open_to, the run passes no reservation
+// by ending early: that may no longer hold at its start.
 ReservationMask Cycle::open_to_later(const Run& run) const {
     ReservationMask open = every_reservation;
     for (const auto& [id, reservation] : seen_)
@@ -45,7 +46,7 @@ ReservationMask Cycle::open_beside_active() const {
     return open;
 }
 
-// Returns the reservations of other runs, of this priority or a higher one, with a known time.
+// Returns the reservations with a known time of other runs that have at least this run's priority.
 ReservationMask Cycle::promised_to_others(const Run& run) const {
     ReservationMask promised = 0;
     for (const auto& [id, reservation] : seen_)
@@ -53,9 +54,9 @@ ReservationMask Cycle::promised_to_others(const Run& run) const {
     return promised & ~open_to_later(run);
 }
 
-// Returns seats for a run that finds none beside all other reservations. The seats are beside the reservations before
-// it in this cycle, and beside those with a known time if that is possible. Otherwise the run starts after the latter,
-// whose ends are unknown.
+// Returns seats for a run that finds none beside all other reservations. The seats are beside the reservations that
+// precede it in this cycle. If possible, they are also beside all reservations with a known time. Otherwise the run
+// starts after the reservations with a known time, whose ends are unknown.
 Reservation Cycle::reserve_before_others(const Candidate& candidate) {
     const ReservationMask promised = promised_to_others(change_.seen().runs.at(candidate.run));
     const ReservationMask beside = open_beside_active();
@@ -90,7 +91,8 @@ bool Cycle::renew(const Candidate& candidate, Time not_before) {
     return !record.nodes_reserved.empty();
 }
 
-// Returns true if resources were released on a node that is not reserved, and a part of the gang fits there now.
+// Returns true if resources were released on a node outside of the reservation, and a part of the gang fits on that
+// node now.
 bool Cycle::found_another_node(const Run& run, const GangRequest& gang) const {
     const auto& nodes = change_.given_back_on();
     return std::any_of(nodes.begin(), nodes.end(), [&](const NodeId& id) {
@@ -100,8 +102,8 @@ bool Cycle::found_another_node(const Run& run, const GangRequest& gang) const {
     });
 }
 
-// Returns true if the reservation must wait for other attempts than recorded: a run of higher priority has taken some
-// of its seats, or the resources released on its nodes are not enough.
+// Returns true if the reservation must wait for other attempts than its record lists. A run of higher priority has
+// taken some of its seats, or the resources released on its nodes are not enough.
 bool Cycle::overtaken(const Run& run) const {
     const auto& given_back = change_.given_back_on();
     return std::any_of(run.nodes_reserved.begin(), run.nodes_reserved.end(), [&](const NodeId& id) {
@@ -109,9 +111,10 @@ bool Cycle::overtaken(const Run& run) const {
     });
 }
 
-// Returns true if the reservation can be kept. One with a known time is kept until that time has passed. One with an
-// unknown time is made again only if resources were released on another node, which it takes before later runs, or if
-// its seats were taken, since making it is expensive. Reservations of earlier versions have no seats.
+// Returns true if the run's reservation can be kept. A reservation with a known time is kept until that time has
+// passed. A reservation with an unknown time is expensive to make, so it is made again in two cases only: resources
+// were released on another node, or other runs have taken its seats. Reservations of earlier versions have no seats and
+// are always made again.
 bool Cycle::still_valid(const Run& run, const GangRequest& gang) const {
     if (run.seats_reserved.size() != gang.bundles.size() || run.nodes_reserved.empty() ||
         index_.reserved().bit_of(run.id) == 0 || change_.nodes_have_changed())
@@ -121,7 +124,7 @@ bool Cycle::still_valid(const Run& run, const GangRequest& gang) const {
     return !found_another_node(run, gang) && !overtaken(run);
 }
 
-// Returns true if the reservation begins before the grace of a preemption would be over.
+// Returns true if the candidate's reservation begins before victims of a preemption would have ended.
 bool Cycle::starts_before_preemption(const Candidate& candidate) const {
     const Run& run = change_.seen().runs.at(candidate.run);
     return run.reserved_from > change_.now() &&
@@ -129,8 +132,8 @@ bool Cycle::starts_before_preemption(const Candidate& candidate) const {
            still_valid(run, index_.shape(candidate.shape).gang);
 }
 
-// Removes attempts from the ends that the reservation waits for, if resources released on the reserved nodes replace
-// theirs.
+// Removes attempts from the list of those whose ends the reservation waits for, if other attempts have released as much
+// on the reserved nodes.
 void Cycle::spare_ends(const Run& run) {
     const auto& given_back = change_.given_back_on();
     if (std::none_of(run.nodes_reserved.begin(), run.nodes_reserved.end(),
@@ -147,7 +150,7 @@ void Cycle::spare_ends(const Run& run) {
     if (needed != run.reserved_after) change_.edit(run.id).reserved_after = std::move(needed);
 }
 
-// Makes a reservation. Its time can only move to an earlier one.
+// Makes or updates the candidate's reservation. A known time only changes to an earlier one.
 void Cycle::make_reservation(const Candidate& candidate, Time not_before) {
     const Shape& shape = index_.shape(candidate.shape);
     if (reservations_.size() >= limits::reservations_most || shape.total.empty()) return;
@@ -172,15 +175,16 @@ void Cycle::add_reservation(const Candidate& candidate) {
     refused_.clear();
 }
 
-// Returns true if the run has no quota for a later start. It must then fit beside all runs for which quota is withheld,
-// however short it is.
+// Returns true if no quota would be kept for a later start of the run. The run must then fit beside all runs for which
+// quota is withheld, even if it is short.
 bool Cycle::has_no_quota_later(const Candidate& candidate, const Run& run) const {
     const Borrower who{.run = run.id, .record = &run};
     return quotas_.refuses(candidate.line->queue, index_.shape(candidate.shape).total, who).has_value();
 }
 
-// Runs that end before the reserved time may use the quota that is withheld until then. The reservation stays, unless
-// the run's budget is used up: nobody knows then when the run could use the seats.
+// Keeps the run's seats, and withholds its quota until the reserved time. Runs that end before that time may use the
+// quota. The reservation is dropped if the run's budget is used up, because it is then unknown when the run could
+// start.
 void Cycle::keep_reservation(const Candidate& candidate, const Run& run) {
     const bool listed = std::any_of(reservations_.begin(), reservations_.end(),
                                     [&](const ActiveReservation& own) { return own.run == candidate.run; });
@@ -189,7 +193,7 @@ void Cycle::keep_reservation(const Candidate& candidate, const Run& run) {
         add_reservation(candidate);
 }
 
-// Makes a reservation for a run in a short backoff. It begins with the run's next start.
+// Makes a reservation for a run in a short backoff. The reservation begins when the run may start again.
 void Cycle::reserve_for_retry(const Candidate& candidate, const Run& run) {
     if (run.retry_at - change_.now() > limits::backoff_keeps_place || !index_.ever(candidate.shape)) return;
     if (run.nodes_reserved.empty() && has_no_quota_later(candidate, run)) return;

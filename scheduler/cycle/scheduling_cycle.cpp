@@ -37,7 +37,8 @@ void Cycle::give_reason(RunId id, const Reason& reason) {
     if (change_.seen().runs.at(id).reason != reason) change_.edit(id).reason = reason;
 }
 
-// Returns all reservations except those that the run must leave alone: of other runs, of this priority or a higher one.
+// Returns all reservations except those that the run must leave alone. It must leave those of other runs with at least
+// its priority alone, unless it ends before they begin.
 ReservationMask Cycle::open_to(const Run& run, std::optional<Duration> limit) {
     ReservationMask open = every_reservation;
     for (const auto& [id, reservation] : seen_)
@@ -52,8 +53,8 @@ std::optional<Cycle::Next> Cycle::refused_by_quota(const Candidate& candidate, c
         quotas_.refuses(candidate.line->queue, index_.shape(candidate.shape).total, borrower(run, change_.now()));
     if (!over) return std::nullopt;
     if (run.state == RunState::queued) give_reason(run.id, reason_of(*over));
-    if (over->of_user) return Next::skip;    // the line holds only runs of this user
-    if (over->of_budget) return Next::skip;  // the budget is that of all runs of the line
+    if (over->of_user) return Next::skip;    // a line with a limit for one user contains runs of one user only
+    if (over->of_budget) return Next::skip;  // a budget that is used up refuses all runs of the line
     if (run.retry_at > change_.now()) return Next::skip;
     const bool may = over->lent() || rules_of(change_.seen().queues, candidate.line->queue).preempt;
     if (may && preempt_within_quota(candidate, run)) return Next::on;
@@ -61,7 +62,7 @@ std::optional<Cycle::Next> Cycle::refused_by_quota(const Candidate& candidate, c
                                                                                                         : Next::skip;
 }
 
-// Returns true if the shortest waiting run of this shape would end before the reserved quota is needed. Such a run may
+// Returns true if the shortest waiting run of this shape would end before the withheld quota is needed. Such a run may
 // borrow the quota.
 bool Cycle::shorter_may_borrow(const Candidate& candidate, const OverQuota& over) const {
     if (!over.claimed && !over.promised) return false;
@@ -71,9 +72,10 @@ bool Cycle::shorter_may_borrow(const Candidate& candidate, const OverQuota& over
     return !quotas_.refuses(candidate.line->queue, index_.shape(candidate.shape).total, who);
 }
 
-// Preempts runs of lower priority within a quota, and borrowers of lent quota. The released quota and seats are
-// reserved for the run, since otherwise the preempted runs would take them again before the last one has ended. No run
-// is preempted for nodes that are reserved for others.
+// Preempts other runs for a candidate: runs of a lower priority whose queues allow it, and runs that have borrowed
+// quota. The released quota and seats are reserved for the candidate, since the preempted runs would otherwise take
+// them again. No run is preempted for nodes that are reserved for other runs. Returns true if the candidate now waits
+// for preempted runs to end.
 bool Cycle::preempt_within_quota(const Candidate& candidate, const Run& run) {
     if (index_.shape(candidate.shape).total.empty() || heads() >= limits::heads_most ||
         reservations_.size() >= limits::reservations_most)
@@ -85,19 +87,20 @@ bool Cycle::preempt_within_quota(const Candidate& candidate, const Run& run) {
     if (room->requested_now && !run.nodes_reserved.empty()) drop_reservation(change_.edit(candidate.run));
     make_reservation(candidate, room->by);
     quota_reserved_.insert(candidate.run);
-    if (run.reserved_from.ms != 0 && quotas_.withholds(run)) return true;  // reserved from that time on
-    quotas_.starts(candidate.run);                                         // reserved from now on
+    // the quota is withheld from the reserved time on
+    if (run.reserved_from.ms != 0 && quotas_.withholds(run)) return true;
+    quotas_.starts(candidate.run);  // the quota is reserved from now on
     quotas_.reserve(candidate.line->queue, index_.shape(candidate.shape).total);
     return true;
 }
 
-// Handles a candidate whose quota has room, so that it waits only for nodes. Replaces reasons that name a full quota,
-// for the candidate and for later runs of its shape.
+// Handles a candidate whose quota has room, so that it waits for nodes only. If the stored reason of the candidate, or
+// of a later run of its shape, names a full quota, replaces it.
 void Cycle::within_quota(const Candidate& candidate) {
     const Run& first = change_.seen().runs.at(candidate.run);
     if (first.state == RunState::queued && !is_quota_reason(first.reason)) return;
     const WaitingBatch& batch = index_.waiting().at(*candidate.line).at(candidate.shape);
-    Reason reason;  // the same for all of them
+    Reason reason;  // all these runs get the same reason
     for (auto at = batch.by_age.lower_bound({first.submitted, candidate.run}); at != batch.by_age.end(); ++at) {
         const Run& run = change_.seen().runs.at(at->id);
         if (run.state != RunState::queued) continue;
@@ -125,7 +128,8 @@ Cycle::Next Cycle::blocked(const Candidate& candidate) {
     if (!room && run.nodes_reserved.empty() && has_no_quota_later(candidate, run))
         return candidate.claim == Claim::none ? Next::skip : Next::on;
     make_reservation(candidate, change_.now());
-    // The seats may overlap those of later reservations. The run starts now, since no event may follow.
+    // The seats may overlap those of later reservations. The run starts now, since no further event may follow that
+    // would start it.
     if (start_on_reserved_seats(candidate, run)) return Next::on;
     return candidate.claim == Claim::none ? Next::skip : Next::on;
 }
@@ -142,7 +146,7 @@ PlacementAnswer Cycle::grown(const Run& run, PlacementAnswer smallest, Reservati
     return sized.answer.verdict == Verdict::feasible_now ? std::move(sized.answer) : std::move(smallest);
 }
 
-// Gives runs that may grow the resources that no waiting run could use, within their quota.
+// Lets elastic runs grow into resources that no waiting run could use, within their quota.
 void Cycle::grow() {
     YieldedRoom* yielded = yielded_ ? &*yielded_ : nullptr;
     if (!some_may_grow(change_.seen()) && yielded == nullptr) return;
@@ -176,7 +180,8 @@ Cycle::Next Cycle::consider(const Candidate& candidate) {
         within_quota(candidate);
         return Next::skip;
     }
-    const bool nothing = index_.shape(candidate.shape).total.empty();  // takes no reserved amount
+    // the gang has no resources, so it takes nothing that is reserved
+    const bool nothing = index_.shape(candidate.shape).total.empty();
     const ReservationMask open = nothing ? every_reservation : open_to(run);
     const auto refused = refused_.find(candidate.shape);
     if (nothing || refused == refused_.end() || (open & ~refused->second) != 0) {
@@ -188,7 +193,7 @@ Cycle::Next Cycle::consider(const Candidate& candidate) {
         full_.insert(candidate.shape);
         return blocked(candidate);
     }
-    if (blocked(candidate) == Next::on) return Next::on;  // it has started on its reserved seats
+    if (blocked(candidate) == Next::on) return Next::on;  // the candidate has started on its reserved seats
     return some_may_pass(candidate) && ++too_long_[candidate.shape] < limits::too_long_most ? Next::on : Next::skip;
 }
 
@@ -201,7 +206,7 @@ bool Cycle::start(const Candidate& candidate, const Run& run, ReservationMask op
 }
 
 // Returns the reservations that the run must leave alone even on its own reserved seats: those with a known time. If
-// the run's own time is unknown, also those before it in this cycle.
+// the run's own time is unknown, also the reservations that precede it in this cycle.
 ReservationMask Cycle::closed_to_own_seats(const Run& run) {
     const ReservationMask before = run.reserved_from.ms == 0 ? ~open_beside_active() : 0;
     return (promised_to_others(run) | before) & ~open_to(run);
@@ -229,8 +234,8 @@ void Cycle::place_on(const Candidate& candidate, const Run& run, const Seats& se
     wait_for_passed({.run = candidate.run, .number = run.attempts});
 }
 
-// Updates reservations that an attempt has passed. A reservation of unknown time whose seats the attempt took waits for
-// the attempt's end too, so that its released amounts stay correct.
+// Updates the reservations that the newly placed attempt `passed`. If the attempt took seats of a reservation with an
+// unknown time, that reservation now also waits for the attempt's end.
 void Cycle::wait_for_passed(AttemptId passed) {
     for (const ActiveReservation& reservation : reservations_) {
         const Run& run = change_.seen().runs.at(reservation.run);
@@ -247,8 +252,8 @@ void Cycle::wait_for_passed(AttemptId passed) {
     }
 }
 
-// Returns true if the shortest run of the candidate's shape may still pass the reservation by ending in time, and has
-// room.
+// Returns true if some later run of the candidate's shape may still be placed before the reservation: it ends in time,
+// and has room.
 bool Cycle::some_may_pass(const Candidate& candidate) {
     const bool no_time =
         std::none_of(seen_.begin(), seen_.end(), [](const auto& entry) { return entry.second.begin.from.ms != 0; });
@@ -263,7 +268,8 @@ bool Cycle::some_may_pass(const Candidate& candidate) {
     return room;
 }
 
-// Runs of the programs that reservations wait for may stand behind others of their shape, which may not pass.
+// Places the runs of programs whose ends reservations wait for. Such a run can stand in the queue behind others of its
+// shape that may not pass the reservation.
 void Cycle::pass_with_programs() {
     std::set<std::string> programs;
     for (const auto& [id, reservation] : seen_)
@@ -321,8 +327,8 @@ std::set<RunId> Cycle::outdated_reasons() {
     return outdated;
 }
 
-// Stores the wait reason of every run once, and again when it may be out of date. `explain` computes which runs it
-// waits behind.
+// Stores the wait reason of each run that has none, and of each run whose reason may be out of date. `explain` computes
+// which other runs it waits for.
 void Cycle::give_reasons() {
     std::set<RunId> without_reason = index_.fresh();
     if (change_.nodes_have_changed() || change_.queues_have_changed()) without_reason.merge(outdated_reasons());
@@ -331,7 +337,7 @@ void Cycle::give_reasons() {
             give_reason(id, reason_to_wait(run, index_.shape_of(id)));
 }
 
-// Drops the reservations of runs that are no longer among the first. Returns them.
+// Drops the reservations of runs that this cycle has not renewed. Returns the dropped reservations.
 ReservationMask Cycle::release_other_reservations() {
     ReservationMask given_up = 0;
     std::set<RunId> reserving;
@@ -345,7 +351,7 @@ ReservationMask Cycle::release_other_reservations() {
     return given_up;
 }
 
-// Opens the reservation of a run that was considered and keeps none, for the later runs.
+// Removes the candidate's old reservation if this cycle has not renewed it, so that later runs may use the seats.
 void Cycle::forget_lapsed(const Candidate& candidate) {
     const auto seen = seen_.find(candidate.run);
     if (seen == seen_.end()) return;

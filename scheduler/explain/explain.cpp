@@ -23,7 +23,7 @@ std::string text_of(const Resources& resources) {
     return text.empty() ? "nothing" : text;
 }
 
-// `least`: "2 to " for an elastic run.
+// Returns "Needs 2 to 8 workers x 8 GPU, all at once." `least`: "2 to " for an elastic run, else empty.
 std::string needs(const GangRequest& gang, const std::string& least) {
     const std::string each = text_of(gang.bundles.front().demand);
     const bool alike = std::all_of(gang.bundles.begin(), gang.bundles.end(),
@@ -101,7 +101,8 @@ std::string attempt_text(const Cluster& cluster, const Run& run, JobWords words)
     return text + ".";
 }
 
-// Explains the nodes. The nearest change does not use what reservations and quotas withhold from the run.
+// Returns the verdict of each node for the run, and the nearest change. The nearest change does not use amounts that
+// reservations and quotas withhold from the run.
 PlacementAnswer placement_of(const Cluster& cluster, const Run& run, const GangRequest& request, Time now) {
     Cluster copy;
     const Cluster& all = core::with_index(cluster, copy);

@@ -14,7 +14,7 @@ struct QueuePosition {
     bool operator==(const QueuePosition&) const = default;
 };
 enum class Obstacle { not_ready, constraint, too_small, busy, reserved };
-struct ReasonGroup {  // nodes that do not fit for the same kind of reason
+struct ReasonGroup {  // nodes on which the gang does not fit, for the same kind of reason
     std::uint32_t nodes = 0;
     Obstacle obstacle = Obstacle::busy;
     std::string kind;   // "GPUs busy", "constraint", "draining", ...
@@ -34,7 +34,7 @@ struct Explanation {
     std::vector<Rule> rules;                   // rules of the queue, and the last attempt
     std::optional<PlacementAnswer> placement;  // for a waiting run
     std::uint32_t nodes = 0, fitting = 0;  // number of nodes considered, and of nodes with room for at least one bundle
-    std::vector<ReasonGroup> groups;       // the other nodes; the largest group first
+    std::vector<ReasonGroup> groups;       // nodes without room, grouped by reason; the largest group first
     std::vector<std::string> holders;      // "n1: 8 GPU by gpt-1b (attempt 2), ETA 2h11"
 };
 Explanation explain(const Cluster& cluster, Time now, RunId run, JobWords words);

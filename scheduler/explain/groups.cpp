@@ -17,7 +17,7 @@ struct Why {
     std::string kind;
     std::string text;  // text about the node; nodes with equal texts are listed together
     std::string field;
-    bool names_first = true;  // "n1-n3 by gpt-1b", or "rack = r1, nodes have r2"
+    bool names_first = true;  // true: "n1-n3 by gpt-1b"; false: "rack = r1, nodes have r2"
 };
 
 // Returns "n1-n3 n7": consecutive numbers are joined.
@@ -79,7 +79,7 @@ Why not_ready(const Cluster& cluster, const NodeView& view) {
     return {.obstacle = Obstacle::not_ready, .kind = word, .text = why_out_of_use(node, JobWords::hidden), .field = ""};
 }
 
-// Returns the attempts that must end before the run has room on the node, and when that is.
+// Returns a text with the attempts that must end before the run has room on the node, and with their expected end.
 std::string holders_on(const Cluster& cluster, const NodeId& node, Time now) {
     ClusterIndex scratch;
     std::string text;

@@ -59,8 +59,8 @@ void add_budgets(const Cluster& cluster, const Run& run, Time now, std::vector<R
                 rules.push_back({RuleKind::quota, "budget: " + text});
 }
 
-// Returns the quotas as a scheduling cycle has them when it reaches this run: lenders reclaim, and earlier runs have
-// reserved a part.
+// Returns the quotas as they are when a scheduling cycle considers this run: lenders reclaim their quota, and earlier
+// runs have reserved a part.
 Quotas quotas_for(const Cluster& cluster, const Run& run, const std::vector<RunId>& order) {
     Quotas quotas(cluster);
     claim_lent(quotas, cluster);

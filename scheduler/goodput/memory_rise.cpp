@@ -14,7 +14,7 @@ constexpr std::int64_t apart_most_ms = 80'000, span_least_ms = 60'000;
 constexpr double fit_least = 0.95, rise_least_bytes = 16 << 20, rise_least_share = 0.05;
 
 struct FittedLine {
-    double bytes_per_second = 0, fit = 0;  // `fit`: R²
+    double bytes_per_second = 0, fit = 0;  // slope of the line, and `fit`: its coefficient of determination R²
 };
 
 // Fits a line by least squares, relative to the first sample, so that large numbers do not cancel.
@@ -39,7 +39,7 @@ FittedLine fitted(Samples samples) {
 }  // namespace
 
 void MemoryHistory::add(std::int64_t at_ms, std::int64_t bytes) {
-    if (bytes <= 0) return;  // unknown
+    if (bytes <= 0) return;  // the agent could not measure the memory
     if (!samples_.empty() && at_ms - samples_.back().at_ms < every_ms_) return;
     samples_.push_back({at_ms, bytes});
     if (samples_.size() <= samples_most) return;

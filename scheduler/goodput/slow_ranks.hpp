@@ -11,7 +11,7 @@ namespace rtrain {
 struct SlowRanks {
     std::vector<std::uint32_t> ranks;  // ascending; at most half of all ranks
     double others_wait = 0;            // mean wait of the others, less that of the slow ranks; in the unit of `waits`
-    double mean_wait = 0;              // the same over all ranks: the loss of the run
+    double mean_wait = 0;  // the same difference as a mean over all ranks, which is the time that the run loses
 };
 
 // Returns the slow ranks. `waits`: how long each rank waited for others in the same time. Returns nullopt if no rank is

@@ -10,7 +10,8 @@ namespace {
 // become empty.
 TimeCause cause_of_ending(const Attempt& attempt) {
     const AttemptState as = terminal(attempt.state) ? attempt.state : attempt.end_as;
-    if (as == AttemptState::succeeded) return TimeCause::checkpoint;  // its last checkpoint is stored
+    // the time until the last checkpoint of the run is stored
+    if (as == AttemptState::succeeded) return TimeCause::checkpoint;
     return as == AttemptState::stopped ? TimeCause::schedule : TimeCause::detect;
 }
 
@@ -36,7 +37,7 @@ class Walk {
     const Time end_;
     TimeByCause time_;
     bool placed_ = false;
-    Duration done_;  // the greatest worker-time that an attempt has reached
+    Duration done_;  // the greatest amount of work, in worker-time, that an attempt of the run has reached
 };
 
 // After all nodes are prepared, an attempt that starts from a checkpoint downloads it and launches its workers.

@@ -17,7 +17,7 @@ enum class TimeCause { queue, detect, schedule, start, restore, replay, checkpoi
 inline constexpr std::array time_causes = {
     TimeCause::queue,  TimeCause::detect,     TimeCause::schedule, TimeCause::start,     TimeCause::restore,
     TimeCause::replay, TimeCause::checkpoint, TimeCause::data,     TimeCause::straggler, TimeCause::productive};
-const char* to_text(TimeCause cause);  // "queue" ...: the words of all formats
+const char* to_text(TimeCause cause);  // "queue" and so on: the names that all output formats use
 
 // The waits of an attempt's ranks while they ran, as means over the ranks. Workers measure them; records do not contain
 // them.

@@ -39,7 +39,8 @@ Attempt& Change::edit(AttemptId id) {
 Worker& Change::edit(AttemptId id, Rank rank) {
     touched_workers_.insert({id, rank});
     Attempt& attempt = value_at(cluster_.attempts, id, "attempt");
-    if (attempt.state == AttemptState::stopping) stale_.attempts.insert(id);  // its end is known once all have exited
+    // the end of a stopping attempt is known once all its processes have exited
+    if (attempt.state == AttemptState::stopping) stale_.attempts.insert(id);
     return attempt.workers.at(rank.value);
 }
 
@@ -99,7 +100,8 @@ void Change::add(Checkpoint checkpoint) {
     pace_changes(key.run);
 }
 
-// A checkpoint can change the expected end of a run with a metric to reach.
+// Marks the run's attempt for a new estimate of its end. A checkpoint changes the estimate if the run ends at a value
+// of a metric.
 void Change::pace_changes(RunId id) {
     const auto run = cluster_.runs.find(id);
     if (run != cluster_.runs.end() && !run->second.spec.stop_at.empty()) stale_.runs.insert(id);
@@ -232,7 +234,8 @@ void Change::charge_budgets() {
 bool Change::renew_budgets() {
     SpentBudgets& spent = cluster_.spent;
     if (spent.known && (!spent.changes || *spent.changes > now_)) return false;
-    const bool may_have_changed = spent.known || !cluster_.budgets.empty();  // also while the head was away
+    // includes the time in which no head was running
+    const bool may_have_changed = spent.known || !cluster_.budgets.empty();
     spent = spent_budgets(cluster_, now_);
     return may_have_changed;
 }

@@ -40,9 +40,10 @@ class Change {
     void erase(const NodeId& id);
     void erase(RunId id);  // also erases its attempts and checkpoints
     void erase(const CheckpointKey& key);
-    void renumber(AttemptId from, std::uint32_t number);  // The claim on storage has taken a higher number.
+    // The attempt's claim on storage has a higher number than its record: gives the record that number.
+    void renumber(AttemptId from, std::uint32_t number);
     void configure(const Queues& queues);
-    // Updates which budgets are used up. Returns true if that may have changed by time.
+    // Updates the list of budgets that are used up. Returns true if the passing of time may have changed the list.
     bool renew_budgets();
     void settle();  // Updates the cluster index and the queues' use to the present records.
 
@@ -53,7 +54,9 @@ class Change {
     void note(RunId words_of, std::string shown, std::string hidden) {
         notes_.push_back({words_of, std::move(shown), std::move(hidden)});
     }
-    void about(RunId id) {  // Only the first call counts: consequences of the event may touch other runs.
+    // Sets the run that the event is about. Only the first call counts, because later calls come from consequences for
+    // other runs.
+    void about(RunId id) {
         if (!out_.about_run) out_.about_run = id;
     }
     void about(const NodeId& id) { out_.about_node = id; }
@@ -65,7 +68,8 @@ class Change {
     bool room_looked_for() const { return room_; }
     bool nodes_have_changed() const { return nodes_; }
     bool queues_have_changed() const { return queues_; }
-    // The resources that attempts have given back by ending, until the last settle(), and the nodes of these.
+    // `given_back`: the resources that ended attempts have released since the last settle(). `given_back_on`: the nodes
+    // on which they released them.
     const Sums& given_back() const { return given_back_; }
     const std::set<NodeId>& given_back_on() const { return given_back_on_; }
 

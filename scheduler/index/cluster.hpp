@@ -19,7 +19,7 @@ struct Cluster {
     std::map<RunId, Run> runs;
     std::map<AttemptId, Attempt> attempts;
     std::map<CheckpointKey, Checkpoint> checkpoints;
-    std::map<RunId, PendingArray> arrays;  // key: the first run
+    std::map<RunId, PendingArray> arrays;  // key: the array's first run
     Queues queues;
     std::map<std::string, QueueUse> use;     // key: the name of a configured queue
     std::map<QueueUser, BudgetUse> budgets;  // key: a queue with a budget, and a user
@@ -41,13 +41,14 @@ std::vector<NodeView> node_views(const Cluster& cluster);
 
 namespace core {
 
-const Attempt* live_attempt(const Cluster& cluster, RunId run);  // null if there is none
+// the run's attempt that has not ended; null if there is none
+const Attempt* live_attempt(const Cluster& cluster, RunId run);
 // Returns the attempt that an agent's message is about. A claim may have given the attempt a higher number than the one
 // that the agent was sent. Numbers that a claim skipped have no record, so the next recorded number is meant.
 const Attempt* meant_attempt(const Cluster& cluster, AttemptId id);
-// true if the run had to leave its seats and waits for new ones
+// true if the run has lost the seats of its attempt and waits for new ones
 bool waits_for_others(const Cluster& cluster, const Run& run);
-// Returns the time that the run has left of its limits if it starts now; nullopt if no limit applies.
+// Returns how long the run may still take by its limits if it starts now; nullopt if no limit applies.
 std::optional<Duration> time_left(const Cluster& cluster, const Run& waiting, Time now);
 std::vector<AttemptId> live_on(const Cluster& cluster, const NodeId& node);
 std::string name_of(const Cluster& cluster, RunId run);
@@ -58,13 +59,13 @@ Sums allocated_to(const Cluster& cluster, const Attempt& attempt);
 // towards `stop`. Returns nullopt if the end is unknown. An attempt that has not started is assumed to start now, and a
 // yielding one to be stopped now.
 std::optional<Time> expected_end(const Cluster& cluster, const Attempt& attempt, Time now);
-// Returns the same as far as the records alone determine it. An attempt that has not started is assumed to have started
-// when it was placed, and a stopping attempt to have ended.
+// Returns the expected end as far as the records alone determine it, without the present time. An attempt that has not
+// started is assumed to have started when it was placed, and a stopping attempt to have ended.
 std::optional<Time> known_end(const Cluster& cluster, const Attempt& attempt);
 ReservedSeats reserved_seats_of(const Run& run);  // as stored in the run's record
 // Returns the programs whose runs the reservation waits for, as far as the ends of these runs are unknown.
 std::set<std::string> programs_awaited(const Cluster& cluster, const Run& waiting);
-// without those that are being deleted
+// the run's checkpoints, without those that are being deleted
 std::vector<const Checkpoint*> retained_checkpoints(const Cluster& cluster, RunId run);
 bool newer(const Checkpoint& a, const Checkpoint& b);
 

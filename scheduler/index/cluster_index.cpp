@@ -65,8 +65,8 @@ void ClusterIndex::forget_run(RunId id, Names names) {
     runs_.erase(entry);
 }
 
-// Returns the number of the run's shape, with one more user of it, if the run still waits with the same request;
-// nullopt otherwise. A shape seldom changes, and computing it is slow for large gangs.
+// Keeps the run's shape if the run still waits with the same request: counts one more user of the shape, and returns
+// its number. Returns nullopt otherwise. A shape seldom changes, and computing it is slow for large gangs.
 std::optional<std::uint32_t> ClusterIndex::keep_shape(const Run& run) {
     const auto before = runs_.find(run.id);
     if (before == runs_.end() || !before->second.waiting || before->second.avoided != run.nodes_avoided ||
@@ -87,7 +87,8 @@ void ClusterIndex::renew_run(const Cluster& cluster, RunId id) {
     const Run& run = entry->second;
     const bool is_live = !terminal(run.state);
     const auto before = runs_.find(id);
-    const bool as_before = before != runs_.end() && before->second.names.is_live == is_live;  // Names never change.
+    // A run's name never changes.
+    const bool as_before = before != runs_.end() && before->second.names.is_live == is_live;
     const std::optional<std::uint32_t> same_shape = keep_shape(run);
     forget_run(id, as_before ? Names::keep : Names::drop);
     if (reserved().bit_of(id) != 0 && run.nodes_reserved.empty()) reserve_for(id, {});

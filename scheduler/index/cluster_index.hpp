@@ -57,8 +57,8 @@ class ClusterIndex {
     bool waits(RunId run) const;
     std::uint32_t shape_of(RunId waiting) const { return runs_.at(waiting).waiting->shape; }
     const Line& line_of(RunId waiting) const { return waiting_.stored(runs_.at(waiting).waiting->line); }
-    // Returns the waiting runs that keep their place, by age: those with reserved nodes, and those whose retry is due
-    // until then.
+    // Returns the waiting runs that keep their place in the queue, by age. They have reserved nodes, or their retry is
+    // due by `until`.
     std::vector<RunId> position_holders(Time until) const;
 
     // ---- allocations and expected ends of live attempts
@@ -66,11 +66,12 @@ class ClusterIndex {
     const AllocatedOn& allocated_to(AttemptId live) const { return allocations_.at(live).by_node; }
     const std::set<AttemptId>& live_attempts() const { return allocations_.live(); }
     const std::map<std::string, Sums>& in_use() const { return allocations_.in_use(); }  // key: the queue
-    // has users with live attempts
+    // the holdings of each user with a live attempt
     const std::map<QueueUser, UserHold>& user_holds() const { return allocations_.user_holds(); }
-    Time known_end(AttemptId live) const { return allocations_.at(live).end; }  // unknown_end if it is unknown
-    const std::set<Release>& ends() const { return ends_.ends(); }              // attempts whose expected end is fixed
-    const std::set<AttemptId>& restless() const { return ends_.restless(); }    // attempts whose end moves with time
+    // the expected end of the attempt; unknown_end if it is unknown
+    Time known_end(AttemptId live) const { return allocations_.at(live).end; }
+    const std::set<Release>& ends() const { return ends_.ends(); }            // attempts whose expected end is fixed
+    const std::set<AttemptId>& restless() const { return ends_.restless(); }  // attempts whose end moves with time
 
     // ---- nodes and reservations; `node`: an index into nodes()
     const std::vector<NodeView>& nodes() const { return nodes_.views(); }  // sorted by id
@@ -79,9 +80,11 @@ class ClusterIndex {
     const NodeView* node(const NodeId& id) const { return nodes_.find(id); }
     // returns an index into nodes(); their number if the node is absent
     std::size_t place_of(const NodeId& node) const { return nodes_.place_of(node); }
-    const std::set<AttemptId>& on_node(const NodeId& node) const { return nodes_.attempts_on(node); }  // live ones
-    const Sums& totals() const { return nodes_.totals(); }      // over all nodes that are not lost, with GPUs
-    bool awaits_nodes() const { return nodes_.awaited() > 0; }  // nodes that have not registered since the head's start
+    // the live attempts on this node
+    const std::set<AttemptId>& on_node(const NodeId& node) const { return nodes_.attempts_on(node); }
+    const Sums& totals() const { return nodes_.totals(); }  // sums over all nodes that are not lost, including GPUs
+    // true if some node has not registered since the head's start
+    bool awaits_nodes() const { return nodes_.awaited() > 0; }
     FreeIndex& free_slots() { return nodes_.free_slots(); }
     const Reservations& reserved() const { return reserved_.all(); }
     ReservationMask reserve_for(RunId run, ReservedSeats seats) {  // returns the reservation's bit
@@ -120,7 +123,8 @@ class ClusterIndex {
     std::optional<RunId> submitted(const std::string& user, const std::string& key) const {
         return names_.submitted(user, key);
     }
-    std::vector<RunId> dependents(RunId run) const { return links_.dependents(run); }  // they wait for this run's end
+    // the runs that wait for this run's end
+    std::vector<RunId> dependents(RunId run) const { return links_.dependents(run); }
     // Returns the next run of a job array that waits only because of the array's limit of parallel runs.
     std::optional<RunId> next_of(const std::string& array, const std::string& user) const {
         return links_.next_of_array(array_key(array, user));
@@ -134,7 +138,8 @@ class ClusterIndex {
     std::optional<Time> next_wake(Time after) const;
     std::vector<RunId> limits_until(Time now) const { return times_.limits_until(now); }
     bool retries_within(Time after, Time until) const { return times_.is_due_within(after, until); }
-    std::vector<AttemptId> requests_due(Time now) const { return requests_.until(now); }  // with an overdue request
+    // attempts with a request whose deadline has passed
+    std::vector<AttemptId> requests_due(Time now) const { return requests_.until(now); }
     std::vector<NodeId> drained_until(Time now) const { return drains_.until(now); }
 
   private:

@@ -51,7 +51,8 @@ std::optional<Time> end_by_progress(const Cluster& cluster, const Attempt& attem
     return end;
 }
 
-// Returns the end by the limit, by the pace, or by a request. `since`: the begin of an attempt that has not started.
+// Returns the expected end: by a limit, by the pace of the run's progress, or by a request. `since`: the assumed begin
+// of an attempt that has not started.
 std::optional<Time> ends_by(const Cluster& cluster, const Attempt& attempt, Time since) {
     const Run& run = cluster.runs.at(attempt.id.run);
     std::optional<Time> end;

@@ -80,7 +80,7 @@ std::vector<AttemptId> live_on(const Cluster& cluster, const NodeId& node) {
     ClusterIndex scratch;
     const auto& live = in_step(cluster, scratch).on_node(node);
     std::vector<AttemptId> ids;
-    for (const AttemptId id : live) {  // The cluster index is as old as the last settle().
+    for (const AttemptId id : live) {  // The attempts in the index are those of the last settle().
         const auto entry = cluster.attempts.find(id);
         if (entry != cluster.attempts.end() && !terminal(entry->second.state)) ids.push_back(id);
     }

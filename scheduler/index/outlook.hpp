@@ -12,15 +12,16 @@ namespace rtrain::core {
 class Outlook {
   public:
     Outlook(const Cluster& cluster, ReservationMask open);
-    void give_back(const Attempt& part);  // a part of a live attempt; ranks whose seat has no node continue
+    // adds the amounts of a part of a live attempt; ranks whose seat has no node count as running on
+    void give_back(const Attempt& part);
     std::vector<NodeView> nodes() const& { return Outlook(*this).nodes(); }  // sorted by id
     std::vector<NodeView> nodes() &&;
 
   private:
     const Cluster* cluster_;
     ReservationMask open_;
-    std::vector<NodeView> nodes_;             // without reservations
-    std::map<std::size_t, NodeHolds> holds_;  // for the nodes with seats of closed reservations
+    std::vector<NodeView> nodes_;             // free amounts without regard to reservations
+    std::map<std::size_t, NodeHolds> holds_;  // key: place of a node that has seats of closed reservations
 };
 
 }  // namespace rtrain::core

@@ -10,12 +10,12 @@ namespace rtrain::core {
 namespace {
 
 std::size_t runs_in_slice(const Run& model) {
-    constexpr std::size_t bytes_of_bundle = 64;  // about
+    constexpr std::size_t bytes_of_bundle = 64;  // approximate bytes of memory of one bundle
     const std::size_t bytes = 1 + model.job_json.size() + model.spec.gang.bundles.size() * bytes_of_bundle;
     return std::clamp<std::size_t>(limits::array_slice_bytes / bytes, 1, limits::array_slice_runs);
 }
 
-// True if the array's limit of parallel runs holds back the run that is made next.
+// Returns true if the array's limit of parallel runs keeps the next run waiting.
 bool held_back(PendingArray& array) {
     if (array.model.array_parallel == 0 || array.runs_made < array.model.array_parallel) return false;
     if (array.released == 0) return true;

@@ -52,7 +52,8 @@ std::uint32_t beginnings_failed(const Cluster& cluster, RunId run) {
         --at;
         if (at->first.run != run || at->second.counted) break;
         if (at->second.started_at.ms != 0 && !port_was_taken(at->second)) break;
-        // An attempt that was stopped on request does not count, nor one whose node had left or was awaited.
+        // An attempt that was stopped on request does not count. Neither does an attempt whose node had left, or had
+        // not registered since the head's start.
         count += at->second.state == AttemptState::failed || at->second.lost_in_start;
     }
     return count;
@@ -228,7 +229,7 @@ void stop_on_node(Change& change, const Attempt& attempt, const NodeId& node, co
         .attempt = attempt.id, .incarnation = attempt.incarnation, .node = node, .grace = grace, .why = why});
 }
 
-// Not before its placing, because the clocks of nodes may differ.
+// The end cannot be before the placing; it may seem so, because the clocks of nodes may differ.
 void work_ended(Change& change, AttemptId id, Duration ago) {
     Attempt& attempt = change.edit(id);
     if (attempt.work_ended.ms != 0) return;

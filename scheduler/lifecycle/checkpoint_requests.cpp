@@ -46,7 +46,7 @@ void request_as_before(Change& change, AttemptId id) {
     request_checkpoint(change, id, std::move(request));
 }
 
-// Removes the preemption from the request: no run needs the resources any more.
+// Removes the preemption from the attempt's request, because no run needs the resources any more.
 void withdraw_request(Change& change, AttemptId id) {
     Attempt& attempt = change.edit(id);
     change.about(id.run);
@@ -73,7 +73,8 @@ void request_checkpoint(Change& change, AttemptId id, CheckpointRequest request)
         change.look_for_room();
     const bool again = request_pending(attempt) && attempt.request->reason == request.reason &&
                        attempt.request->workers == request.workers;
-    // A commit that answers the first request answers both.
+    // A request is replaced by an equal one: it keeps its first time, so that a commit that answers the first one
+    // answers both.
     request.asked = again ? attempt.request->asked : change.now();
     attempt.request = std::move(request);
     change.about(id.run);
@@ -120,7 +121,8 @@ void fulfil_request(Change& change, AttemptId id, std::optional<Time> answers) {
 void enforce_requests(Change& change) {
     std::size_t looks = requests_looked_at(change.seen());
     for (const AttemptId id : change.seen().index.requests_due(change.now())) {
-        if (!request_pending(change.seen().attempts.at(id))) continue;  // The run has reached a limit meanwhile.
+        // The run has reached a limit since then, and its request is gone.
+        if (!request_pending(change.seen().attempts.at(id))) continue;
         const Attempt& attempt = change.seen().attempts.at(id);
         if (is_preemption(*attempt.request) && !find_preemptor(change, attempt, looks)) {
             withdraw_request(change, id);
@@ -174,7 +176,7 @@ void enforce_budgets(Change& change) {
             request_checkpoint(change, id, std::move(request));
             continue;
         }
-        request.asked = change.now();  // Its workers have not begun, so nothing is lost.
+        request.asked = change.now();  // The attempt's workers have not begun, so nothing is lost.
         change.edit(id).request = std::move(request);
         end_for_request(change, id);
     }

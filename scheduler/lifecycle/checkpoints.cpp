@@ -38,7 +38,8 @@ bool ranked(const Retention& retention, const std::vector<const Checkpoint*>& al
 
 void delete_checkpoint(Change& change, const CheckpointKey& key) {
     const NodeId node = deletes_for(change.seen(), change.seen().runs.at(key.run));
-    if (node.value.empty()) return;  // No node can do it now; the order is repeated when a node registers.
+    // No node can delete the checkpoint now. The order is repeated when a node registers.
+    if (node.value.empty()) return;
     change.act(DeleteCheckpoint{.run = key.run, .directory = key.directory, .node = node});
 }
 
@@ -139,7 +140,8 @@ void on(Change& change, const CheckpointCommitted& event) {
     // older still.
     if (!newest && !named_by_an_attempt(change.seen(), id, event.directory)) return;
     if (change.seen().checkpoints.contains({.run = id, .directory = event.directory})) return;
-    std::map<std::string, double> numbers = event.metrics;  // NaN is not equal to itself.
+    // NaN is left out: a record that contains it would not be equal to itself.
+    std::map<std::string, double> numbers = event.metrics;
     std::erase_if(numbers, [](const auto& metric) { return !std::isfinite(metric.second); });
     Run& run = change.edit(id);
     change.add(Checkpoint{.run = id,
@@ -203,7 +205,8 @@ void on(Change& change, const CheckpointDeleted& event) {
     change.about(event.run);
     change.note(notes::deleted(event.directory));
     const Run& run = change.seen().runs.at(event.run);
-    for (const auto& [id, other] : change.seen().runs)  // One directory: it is gone for every run of the name.
+    // The checkpoint's directory is one on storage, so it is gone for every run of the same name.
+    for (const auto& [id, other] : change.seen().runs)
         if (other.name == run.name && other.storage_path == run.storage_path)
             if (const CheckpointKey same{.run = id, .directory = event.directory};
                 change.seen().checkpoints.contains(same))

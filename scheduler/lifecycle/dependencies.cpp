@@ -50,7 +50,8 @@ bool is_lost(const Run& run, RunId id, RunState state) {
     });
 }
 
-// Runs that are still to be made wait for the predecessor no longer, or are to end.
+// Handles the end of a predecessor for arrays whose runs are not all made. The runs that are still to be made no longer
+// wait for it, or are to end.
 void settle_pending_arrays(Change& change, RunId id, RunState state) {
     std::vector<RunId> waiting;
     for (const auto& [first, array] : change.seen().arrays)
@@ -85,7 +86,7 @@ void settle_dependents(Change& change, RunId id, RunState state) {
     }
 }
 
-// A member of a job array has ended: the next member that was held back may be placed.
+// Lets the next member of a job array that its limit held back be placed, because another member has ended.
 void settle_array(Change& change, const Run& ended) {
     if (ended.array.empty() || ended.array_parallel == 0 || ended.array_waits) return;
     const auto next = change.seen().index.next_of(ended.array, ended.user);
@@ -95,7 +96,7 @@ void settle_array(Change& change, const Run& ended) {
     run.array_waits = false;
     run.reason = blocked_by(change.seen(), run);
     if (run.reason.none()) run.let_go = change.now();
-    change.settle();  // Another member that ends in the same event releases the one after that.
+    change.settle();  // If another member ends in the same event, it must release the one after.
     change.look_for_room();
 }
 

@@ -73,8 +73,8 @@ void cancel_move(Change& change, AttemptId id) {
     change.note(notes::not_moved(name_of(change.seen(), id.run)));
 }
 
-// Returns true if the program ended by itself: with an exception, a wrong argument, or too little memory. That is more
-// likely a fault of its code than of the node. A shell whose program died of signal n ends with 128 + n.
+// Returns true if the program itself is the likely cause of its end: it raised an exception, had a wrong argument, or
+// used too much memory. If a program dies of signal n, the shell that started it ends with 128 + n.
 bool by_its_own_doing(const Attempt& attempt) {
     const auto& exit = attempt.workers[attempt.first_failure->value].exit;
     if (!exit) return false;
@@ -82,7 +82,8 @@ bool by_its_own_doing(const Attempt& attempt) {
     return exit->exit_code && (*exit->exit_code <= 128 || *exit->exit_code > 128 + 64);
 }
 
-// Has the same run gone on without the node since: committed a checkpoint, or succeeded?
+// Returns true if the same run continued on other nodes: since the failure it has committed a checkpoint, or succeeded,
+// without the node.
 bool went_on_elsewhere(const Cluster& cluster, const Attempt& failed, const NodeId& node) {
     const RunId run = failed.id.run;
     const auto first = cluster.checkpoints.lower_bound({.run = run, .directory = {}});
@@ -96,8 +97,8 @@ bool went_on_elsewhere(const Cluster& cluster, const Attempt& failed, const Node
     return false;
 }
 
-// Returns the failures that count against the node: deaths by a signal, and failures that the same code did not have on
-// other nodes.
+// Returns the failures that are evidence against the node: deaths by a signal, and failures that the same code did not
+// have on other nodes.
 std::vector<NodeFailure> telling_failures(const Cluster& cluster, const Node& node) {
     std::vector<NodeFailure> telling;
     for (const NodeFailure& failure : node.failures) {
@@ -162,7 +163,7 @@ void quarantine_on_evidence(Change& change, const NodeId& id) {
     const bool last = std::none_of(change.seen().nodes.begin(), change.seen().nodes.end(), [&](const auto& other) {
         return other.first != id && state_for_placement(other.second) == NodeState::ready;
     });
-    if (node.state != NodeState::ready || last) return;  // the last node in use stays in use
+    if (node.state != NodeState::ready || last) return;  // the last node in use is never quarantined
     Node& bad = change.edit(id);
     bad.state = NodeState::quarantined;
     bad.state_reason = evidence(change.seen(), failures, runs.size(), policy);
@@ -196,7 +197,8 @@ void praise(Change& change, const Attempt& attempt) {
         if (known != change.seen().nodes.end() && !known->second.failures.empty()) change.edit(id).failures.clear();
     }
     if (change.seen().runs.at(attempt.id.run).failures == 0) return;
-    for (const NodeId& id : blamed_by(change.seen(), attempt.id.run)) {  // code that failed there runs on other nodes
+    // the code that failed on this node runs on other nodes
+    for (const NodeId& id : blamed_by(change.seen(), attempt.id.run)) {
         forget_old_failures(change, id);
         quarantine_on_evidence(change, id);
     }
@@ -257,7 +259,7 @@ void enforce_drains(Change& change) {
 void on(Change& change, const NodeDrained& event) {
     const auto known = change.seen().nodes.find(event.node);
     if (known == change.seen().nodes.end()) return change.refuse(no_such_node(event.node));
-    if (event.by_disk && known->second.state != NodeState::ready) return;  // it gets no new bundle already
+    if (event.by_disk && known->second.state != NodeState::ready) return;  // the node already gets no new bundle
     Node& node = change.edit(event.node);
     (node.state == NodeState::lost ? node.back_as : node.state) = NodeState::draining;
     node.state_reason = reasons::DrainedBy{

@@ -23,7 +23,7 @@ Sums demand_of_all(const Run& run, std::uint32_t workers) {
     return total;
 }
 
-// The quotas as they are while an attempt's own workers make room for others of its run.
+// Returns the quotas as they would be if the attempt's own workers had made room for its run's next attempt.
 Quotas quotas_without(Change& change, const Attempt& attempt) {
     const Cluster& cluster = change.seen();
     Quotas quotas(cluster);
@@ -273,7 +273,7 @@ void take_size(Change& change, RunId id, std::uint32_t workers) {
 // The size is given up: its request is withdrawn.
 void drop_resize(Change& change, const Attempt& attempt) {
     if (!request_pending(attempt) || attempt.request->reason != RequestReason::resize) return;
-    // A run that counted on the resources must look for others.
+    // If a preemptor counted on the freed resources, a scheduling cycle must look for others.
     if (attempt.request->preemptor.value != 0) change.look_for_room();
     change.edit(attempt.id).request.reset();
 }
@@ -286,7 +286,7 @@ void resize_live(Change& change, const RunResizeAsked& event, const Attempt& att
         change.edit(event.run).resize_within.reset();
         return;
     }
-    if (event.workers > now && run.spec.elastic) {  // It grows as soon as there is room.
+    if (event.workers > now && run.spec.elastic) {  // an elastic run grows as soon as there is room
         change.edit(event.run).grow_since = Time{change.now().ms - run.spec.elastic->grow_after.ms};
         return change.look_for_room();
     }

@@ -20,17 +20,18 @@ void place_attempt(Change& change, RunId run, const Seats& seats);
 void prepare_node(Change& change, const Attempt& attempt, const NodeId& node);
 void stop_on_node(Change& change, const Attempt& attempt, const NodeId& node, const Reason& why);
 void begin_stop(Change& change, AttemptId id, AttemptState end_as, const Reason& cause);
-// Called once; `ago`: the time since the end of its workers' work.
+// Records that the attempt's workers have ended their work, `ago` before now. Called once per attempt.
 void work_ended(Change& change, AttemptId id, Duration ago);
 enum class Counts { yes, no };  // whether it counts against max_failures
 void fail_attempt(Change& change, AttemptId id, AttemptState end_as, const Reason& cause, Counts counts);
-void node_is_empty(Change& change, AttemptId id, const NodeId& node);  // for a stopping attempt
+// records that a stopping attempt has nothing left on the node
+void node_is_empty(Change& change, AttemptId id, const NodeId& node);
 void end_run(Change& change, RunId id, RunState state, const Reason& reason);
 void avoid(Change& change, RunId run, const NodeId& node);
 
 // ---- asked for a checkpoint, and what follows it (checkpoint_requests.cpp)
 void request_checkpoint(Change& change, AttemptId id,
-                        CheckpointRequest request);  // for a running attempt; sets `asked`
+                        CheckpointRequest request);  // for a running attempt; also sets the request's time `asked`
 void repeat_request(Change& change, const Attempt& attempt, const NodeId& node);
 void end_for_request(Change& change, AttemptId id);  // ends the attempt as its request requires
 // Handles a commit of the attempt that fulfils the request of the time `answers` (0: none; nullopt: any).
@@ -42,47 +43,52 @@ void place_anew(Change& change, const Attempt& attempt);  // places a run again 
 
 // ---- elastic.cpp
 struct Unwanted {
-    Outlook outlook;          // beside the seats that waiting runs have reserved
-    std::set<NodeId> wanted;  // nodes that waiting runs could use
+    Outlook outlook;          // the nodes, without the seats that waiting runs have reserved
+    std::set<NodeId> wanted;  // the nodes that waiting runs could use
 };
-using MayHave = std::function<bool(const Run& run, std::uint32_t workers)>;  // returns whether the quota allows that
+// returns true if the run's quota permits this number of workers
+using MayHave = std::function<bool(const Run& run, std::uint32_t workers)>;
 // Returns the nodes that growing runs count on. `yielded`: the room of yielding runs, which end for them; null: none.
 std::set<NodeId> grow_elastic(Change& change, const Unwanted& open, const MayHave& may_have, YieldedRoom* yielded);
-// Nodes that no waiting run of that priority or a higher one could use, within its quota, beside the seats that such
-// runs have reserved.
+// Returns the nodes that no waiting run of this priority or a higher one could use within its quota. Seats that such
+// runs have reserved count as taken.
 Unwanted unwanted_nodes(Change& change, const Quotas& quotas, std::int32_t priority);
-// Returns the nodes for an attempt that would end by itself: its own seats, and nodes of the kind above. Empty if a
-// waiting run of higher priority would take its seats, or its part of a quota, first.
+// Returns the nodes on which the run of an attempt could be placed again if the attempt ended now: its own seats, and
+// the nodes of unwanted_nodes. Returns none if a waiting run of higher priority would first take its seats, or its part
+// of a quota.
 std::vector<NodeView> nodes_left_to(Change& change, const Attempt& attempt, std::int32_t priority);
 bool some_may_grow(const Cluster& cluster);
 const std::vector<NodeView>& nodes_now(Change& change);
-bool still_resizes(Change& change, const Attempt& attempt);  // at its commit, or at the deadline
+bool still_resizes(Change& change, const Attempt& attempt);  // checked at the attempt's commit, or at the deadline
 
 // ---- drain.cpp
 Error no_such_node(const NodeId& node);                    // nodes.cpp
-bool still_moves(Change& change, const Attempt& attempt);  // at its commit
-void request_if_draining(Change& change, AttemptId id);    // for an attempt that begins to run
+bool still_moves(Change& change, const Attempt& attempt);  // checked at the attempt's commit
+void request_if_draining(Change& change, AttemptId id);    // called for an attempt that begins to run
 void enforce_drains(Change& change);                       // acts on passed deadlines
-// Whether the agent of a node that is taken away ended it, and its run is moved rather than failed.
+// Returns true if the agent of a node that is being taken away has ended the process. Then the run is moved, and has
+// not failed.
 bool is_taken_away(const Node& node);   // drained by its own agent, which must end
 bool is_out_of_disk(const Node& node);  // drained by its own agent, whose disk is nearly full
 bool ended_by_its_node(const Cluster& cluster, const NodeId& id, const ExitCause& exit);
 void end_for_drain(Change& change, AttemptId id, const NodeId& node);
-void judge_nodes(Change& change, const Attempt& attempt);  // at its end: evidence for and against its nodes
+// called at the attempt's end; adds evidence for or against its nodes
+void judge_nodes(Change& change, const Attempt& attempt);
 
 // ---- dependencies.cpp
 std::optional<Error> wrong_after(const Cluster& cluster, const RunSpec& spec);
 std::vector<After> still_to_come(const Cluster& cluster, const RunSpec& spec);
 void settle_dependents(Change& change, RunId id, RunState state);  // `id` has ended
 void settle_array(Change& change, const Run& ended);
-Reason blocked_by(const Cluster& cluster, const Run& run);  // why it must not be placed yet; none if it may be
+// the reason why the run must not be placed yet; no reason if it may be placed
+Reason blocked_by(const Cluster& cluster, const Run& run);
 
 // ---- arrays.cpp ----------------------------------------------------------------------------------------------------
 void begin_array(Change& change, PendingArray array);  // makes the first runs; TimePassed makes the others
 void continue_arrays(Change& change);
 // Returns a name in the submission that a pending array will give to a run; nullopt if there is none.
 std::optional<std::string> promised_name(const Cluster& cluster, const RunSubmitted& event);
-// Handles the end of a run of the array when no run that is made waits for its place.
+// Gives the place of an ended run of the array to a run that is still to be made, if no existing run waits for it.
 void release_place(Change& change, const Run& ended);
 
 // ---- yielding.cpp --------------------------------------------------------------------------------------------------
@@ -129,8 +135,9 @@ void on(Change& change, const CheckpointVerified& event);
 // ---- checkpoints.cpp ----------------------------------------------------------------------------------------------
 // Adds to the run the committed checkpoints of earlier runs of its name.
 void know_earlier(Change& change, RunId run, const std::vector<Checkpoint>& earlier);
-void retain(Change& change, RunId run);                     // decides which checkpoints to delete
-void repeat_deletions(Change& change, const NodeId& node);  // repeats the orders for this node
+void retain(Change& change, RunId run);  // decides which checkpoints to delete
+// repeats the orders to delete checkpoints that this node carries out
+void repeat_deletions(Change& change, const NodeId& node);
 
 // ---- preempt.cpp --------------------------------------------------------------------------------------------------
 // Requests checkpoints of the runs that must be preempted so that the waiting run fits on nodes of the mask. Returns

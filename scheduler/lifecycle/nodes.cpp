@@ -8,10 +8,10 @@
 namespace rtrain::core {
 namespace {
 
-enum class WasAwaited { no, yes };  // yes: the node had not registered since the head's start
+enum class WasAwaited { no, yes };  // `yes`: the node had not registered since the head's start
 
-// A node that was drained by its own agent is in use again after the next agent's registration: the machine was
-// restarted, or a spot node has returned. A node that a person drained stays drained.
+// Returns true if a node that its own agent drained is in use again after the next agent's registration: the machine
+// was restarted, or a spot node has returned. A node that a person drained stays drained.
 bool is_back_in_use(const Node& node, const NodeRegistered& event) {
     if (node.state != NodeState::draining || event.leaves) return false;
     return is_taken_away(node);
@@ -187,8 +187,8 @@ bool done_there(const Attempt& attempt, const NodeId& node) {
            });
 }
 
-// True if the loss of the node may be the doing of the run. A node that leaves is an admin's doing. A node that was
-// awaited may have been lost before the head's start, for any reason.
+// Returns true if the run may have caused the loss of the node. A node that leaves was removed by an admin. A node that
+// had not registered since the head's start may have been lost before, for any reason.
 bool may_be_lost_by_run(const reasons::NodeLost&, WasAwaited was_awaited) { return was_awaited == WasAwaited::no; }
 bool may_be_lost_by_run(const reasons::NodeLeft&, WasAwaited) { return false; }
 
@@ -211,7 +211,7 @@ void lost_while_failing(Change& change, AttemptId id, Gone cause, Counts counts,
     lost.first_failure_lead_us = 0;
 }
 
-template <class Gone>  // For NodeLost and NodeLeft.
+template <class Gone>  // `cause` is a NodeLost or a NodeLeft.
 void lose_attempts(Change& change, const Gone& cause, Counts counts, Duration silent, WasAwaited was_awaited) {
     for (const AttemptId id : live_on(change.seen(), cause.node)) {
         const Attempt& attempt = change.seen().attempts.at(id);

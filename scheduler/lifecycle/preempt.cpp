@@ -24,7 +24,7 @@ void request_end(Change& change, const Victim& victim, const Run& preemptor) {
     request.workers = victim.keeps;
     request.preemptor = preemptor.id;
     if (attempt.state == AttemptState::running) return request_checkpoint(change, victim.attempt, std::move(request));
-    request.asked = change.now();  // Its workers have not begun, so nothing is lost.
+    request.asked = change.now();  // The attempt's workers have not begun, so nothing is lost.
     change.edit(victim.attempt).request = std::move(request);
     end_for_request(change, victim.attempt);
 }

@@ -91,7 +91,7 @@ void enforce_limits(Change& change, RunId id) {
     stop_run(change, id, AttemptState::failed, reasons::WallTime{});
 }
 
-// Returns what all runs of the submission have alike.
+// Returns a run with the values that all runs of the submission share.
 Run run_of(const Change& change, const RunSubmitted& event) {
     Run run;
     run.id = {change.seen().meta.next_run};
@@ -189,7 +189,7 @@ void on(Change& change, const RunSubmitted& event) {
 
 namespace {
 
-// Includes attempts that are ending already after an earlier order.
+// Ends the run's attempt now, even if it is already ending because of an earlier order.
 void end_at_once(Change& change, RunId id) {
     const Attempt* attempt = live_attempt(change.seen(), id);
     if (attempt == nullptr || attempt->state != AttemptState::stopping) return;
@@ -220,7 +220,7 @@ void on(Change& change, const RunStopAsked& event) {
             for (const NodeId& node : attempt->nodes_waiting) stop_on_node(change, *attempt, node, attempt->cause);
         return;
     }
-    if (run.state == RunState::stopping) return;  // It is ending for another reason.
+    if (run.state == RunState::stopping) return;  // The run is already ending for another reason.
     change.edit(event.run).stop_by = event.by.empty() ? "someone" : event.by;
     if (!event.now && checkpoint_first(change, event)) return;
     stop_run(change, event.run, AttemptState::stopped,
@@ -268,7 +268,7 @@ void on(Change& change, const StopMetricReached& event) {
     begin_stop(change, id, AttemptState::succeeded, cause);
 }
 
-// An attempt that was placed in the meantime goes on.
+// The run's attempt was placed in the meantime and continues.
 void on(Change& change, const UserLimitReached& event) {
     const auto run = change.seen().runs.find(event.run);
     if (run == change.seen().runs.end() || run->second.state != RunState::recovering) return;

@@ -25,7 +25,7 @@ const Attempt* preparing(const Change& change, AttemptId asked, std::uint32_t in
 void give_up_late(Change& change, const NodePrepared& event) {
     const Attempt* attempt = meant_attempt(change.seen(), event.attempt);
     bool over = attempt == nullptr || terminal(attempt->state) || attempt->incarnation != event.incarnation;
-    // The node had left and has returned: the attempt does not wait for it.
+    // The node had left and has returned, so the attempt does not wait for it.
     if (!over && attempt->state == AttemptState::stopping) {
         const auto& waiting = attempt->nodes_waiting;
         over = std::find(waiting.begin(), waiting.end(), event.node) == waiting.end();
@@ -110,7 +110,7 @@ void failed(Change& change, AttemptId id, Rank rank, Duration ago) {
     Attempt& attempt = change.edit(id);
     find_first_failure(attempt);
     const Reason cause = attempt.first_failure ? attempt.cause : cause_of(attempt, rank);
-    // Not counted as a failure: another program took the port between the agent's check and the worker's bind.
+    // If another program took the port between the agent's check and the worker's bind, the failure is not counted.
     fail_attempt(change, id, AttemptState::failed, cause, port_was_taken(attempt) ? Counts::no : Counts::yes);
 }
 
@@ -121,7 +121,8 @@ void on(Change& change, const NodePrepared& event) {
     if (seen == nullptr) return give_up_late(change, event);
     if (!on_node(*seen, event.node)) return;
     AttemptId id = seen->id;
-    if (seen->state == AttemptState::starting) {  // prepared again, because its agent had lost the preparation
+    // the node is prepared again, because its agent had lost the preparation
+    if (seen->state == AttemptState::starting) {
         if (unstarted_on(*seen, event.node)) change.act(LaunchWorkers{.attempt = id, .node = event.node});
         return;
     }
@@ -203,7 +204,7 @@ void on(Change& change, const WorkerExited& event) {
     if (!event.cause.success()) return failed(change, id, event.rank, event.ago);
     const bool all = std::all_of(seen->workers.begin(), seen->workers.end(),
                                  [](const Worker& w) { return w.exit && w.exit->success(); });
-    if (!all) return;  // A rank may end early while others train.
+    if (!all) return;  // One rank may end while others still train.
     if (seen->state == AttemptState::starting) begin_running(change, id);
     begin_stop(change, id, AttemptState::succeeded, reasons::RanksSucceeded{});
 }

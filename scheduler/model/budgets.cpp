@@ -67,7 +67,8 @@ std::int64_t gpu_ms_in(const BudgetUse& charged) {
 
 BudgetState budget_state(const std::vector<BudgetUse>& charged, Amount hours, Time now, Duration window) {
     BudgetState state{.limit = gpu_ms_of(hours)};
-    std::map<Time, std::int64_t> leaves;  // key: when it leaves the window
+    // key: the time at which the GPU time leaves the window; value: GPU milliseconds
+    std::map<Time, std::int64_t> leaves;
     for (const BudgetUse& use : charged) {
         state.used += gpu_ms_in(use);
         state.held = state.held + use.held;

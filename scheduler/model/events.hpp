@@ -13,7 +13,7 @@ namespace rtrain {
 // clang-format off: events and effects, one a line where they fit
 struct HeadStarted {
     std::int64_t wall_ms = 0;
-    std::optional<QuarantinePolicy> quarantine;  // nullopt: unchanged
+    std::optional<QuarantinePolicy> quarantine;  // new policy; nullopt: it does not change
     bool operator==(const HeadStarted&) const = default;
 };
 struct RunSubmitted {  // The shell has checked the spec, the user and the form of the name.
@@ -25,7 +25,7 @@ struct RunSubmitted {  // The shell has checked the spec, the user and the form 
     std::int64_t wall_ms = 0;
     std::vector<std::uint32_t> array;  // creates one run for each index, named NAME-<index>; all or none
     std::uint32_t array_parallel = 0;  // the most runs of the array at a time; 0: any number
-    std::string member_of{};  // resume: the array that the run belonged to and belongs to; empty: none
+    std::string member_of{};  // for a resume: the array that the earlier run belonged to; empty: none
     std::uint32_t member_index = 0;
     std::string program{}; Yielding yielding{}; RunId parent{};  // as in Run
     bool operator==(const RunSubmitted&) const = default;
@@ -52,7 +52,7 @@ struct NodeRegistered {  // also sent on each reconnect; `held` lists all attemp
     std::string address;
     std::uint16_t port = 0;
     Labels labels;
-    Resources total;  // without GPU
+    Resources total;  // amounts other than GPUs
     std::uint32_t gpus = 0;
     std::vector<AttemptId> held;  // attempts with processes or unfinished preparation on this node
     bool leaves = false;  // the agent drains its node and then ends
@@ -64,29 +64,31 @@ struct NodeLost {  // the node was silent for node_timeout
     Duration silent{};  // time since the node's last message
     bool operator==(const NodeLost&) const = default;
 };
-struct NodeLeft { NodeId node; bool operator==(const NodeLeft&) const = default; };                   // `node leave`
+struct NodeLeft { NodeId node; bool operator==(const NodeLeft&) const = default; };  // the command `rtrain node leave`
 struct NodeDrained {
     NodeId node;
     std::string by, reason;
-    std::optional<Duration> deadline;  // nullopt: runs move when they have another place, or run to their end
+    // time until the deadline; nullopt: a run moves if it has another place, else it runs to its end
+    std::optional<Duration> deadline;
     bool by_itself = false;  // the agent received the signal to end (node join --drain-on-sigterm)
-    bool by_disk = false;    // the disk of the agent is nearly full; only a node in use is drained for that
+    bool by_disk = false;  // the disk of the agent is nearly full; such a drain changes only a node that is in use
     bool operator==(const NodeDrained&) const = default;
 };
 struct NodeQuarantined { NodeId node; std::string by, reason; bool operator==(const NodeQuarantined&) const = default; };
 struct NodeUndrained {
     NodeId node;
-    bool by_disk = false;  // the disk has room again; ends only the drain for that
+    bool by_disk = false;  // the disk has room again; ends a drain only if the disk was its reason
     bool operator==(const NodeUndrained&) const = default;
 };
 // A node is ready for the attempt: code is unpacked, storage is probed, the peers are reachable. Rank 0's node also
 // sends the claim.
 struct NodePrepared {
-    AttemptId attempt;  // the attempt as PrepareNode named it
+    AttemptId attempt;  // the attempt, with the number that PrepareNode had
     std::uint32_t incarnation = 0;
     NodeId node;
     // ---- from rank 0's node alone
-    std::uint32_t claimed_number = 0;  // the number that it claimed on storage, >= the requested one
+    // the number that the attempt has claimed on storage; at least the number in `attempt`
+    std::uint32_t claimed_number = 0;
     std::string from;                  // the newest committed checkpoint on the live branch
     std::string master_address;
     std::uint16_t master_port = 0;
@@ -98,11 +100,14 @@ struct NodePrepareFailed {
     std::uint32_t incarnation = 0;
     NodeId node;
     std::string why;
-    bool permanent = false;  // The user must change something (no such storage, name taken, code damaged): no retry.
+    // true: the attempt is not retried, because the user must change something (no such storage, name taken, code
+    // damaged)
+    bool permanent = false;
     bool operator==(const NodePrepareFailed&) const = default;
 };
 struct WorkerStarted { AttemptId attempt; Rank rank; std::int64_t pid = 0; bool operator==(const WorkerStarted&) const = default; };
-struct FirstReport { AttemptId attempt; bool operator==(const FirstReport&) const = default; };  // the first one of the attempt
+// sent for the first report of an attempt
+struct FirstReport { AttemptId attempt; bool operator==(const FirstReport&) const = default; };
 struct WorkerExited {
     AttemptId attempt;
     Rank rank;
@@ -111,7 +116,8 @@ struct WorkerExited {
     Duration ago{};  // time between the event and its arrival at the head
     bool operator==(const WorkerExited&) const = default;
 };
-struct NodeEmptied { AttemptId attempt; NodeId node; bool operator==(const NodeEmptied&) const = default; };  // no process is left
+// no process of the attempt is left on the node
+struct NodeEmptied { AttemptId attempt; NodeId node; bool operator==(const NodeEmptied&) const = default; };
 struct CheckpointCommitted {
     AttemptId attempt;
     std::string directory;
@@ -119,7 +125,8 @@ struct CheckpointCommitted {
     std::int64_t bytes = 0;
     std::map<std::string, double> metrics;
     std::int64_t wall_ms = 0;
-    // The `asked` of the request that the checkpoint's report answers. 0: no request. Absent: any.
+    // identifies the request that the checkpoint's report answers, by its time `asked`. 0: it answers none. nullopt:
+    // unknown, so it counts for any.
     std::optional<Time> answers{};
     Duration uploaded_in{};  // time from the report to the commit
     bool operator==(const CheckpointCommitted&) const = default;
@@ -132,7 +139,7 @@ struct CheckpointValidated {
     RunId run;
     std::string directory;
     bool pending = false;
-    std::map<std::string, double> metrics;  // are added to those of the checkpoint's report
+    std::map<std::string, double> metrics;  // metrics of the validation; added to those of the checkpoint's report
     bool operator==(const CheckpointValidated&) const = default;
 };
 struct CheckpointVerified {  // a node has read all files of the checkpoint
@@ -143,9 +150,11 @@ struct CheckpointVerified {  // a node has read all files of the checkpoint
     bool operator==(const CheckpointVerified&) const = default;
 };
 struct StopMetricReached { AttemptId attempt; std::string key; double value = 0; bool operator==(const StopMetricReached&) const = default; };
-// A run waits for its next attempt, and the head keeps as much for its user as it may. `limit` says what to do.
+// The run waits for its next attempt, and the head stores as much data of the run's user as the user may have. `limit`
+// describes the limit and a remedy.
 struct UserLimitReached { RunId run; std::string limit; bool operator==(const UserLimitReached&) const = default; };
-// The shell has checked the values. A change of some queues was made of `changed_from`: if they differ by now, it is refused.
+// New queues. The shell has checked their values. `changed_from`: the configuration that was edited; the change is
+// refused if it is not the present one.
 struct QueuesConfigured { Queues queues; std::string by; std::optional<Queues> changed_from{}; bool operator==(const QueuesConfigured&) const = default; };
 struct TimePassed { bool operator==(const TimePassed&) const = default; };  // the time of next_wake has passed
 
@@ -169,11 +178,12 @@ struct LaunchWorkers {  // Every node is prepared: starts this node's workers. A
 };
 struct StopAttempt {  // end everything of this attempt on this node, answer NodeEmptied; also for attempts given up long ago
     AttemptId attempt;
-    std::uint32_t incarnation = 0;  // the attempt's incarnation; 0 if the head no longer has a record of it
+    // incarnation of the attempt, which tells repeated preparations apart; 0 if the head no longer has its record
+    std::uint32_t incarnation = 0;
     NodeId node;
     Duration grace;
     Reason why;
-    bool at_once = false;  // an unfinished checkpoint upload is cancelled
+    bool at_once = false;  // true: unfinished checkpoint uploads are cancelled
     bool operator==(const StopAttempt&) const = default;
 };
 struct RequestCheckpoint {  // requests a checkpoint soon from the attempt's workers on this node (rtw_wanted)
@@ -181,17 +191,18 @@ struct RequestCheckpoint {  // requests a checkpoint soon from the attempt's wor
     NodeId node;
     RequestReason reason = RequestReason::by_operator;
     std::optional<Duration> left;  // time until the deadline
-    std::uint32_t workers = 0;  // resize: the new number of workers
+    std::uint32_t workers = 0;  // for a resize: the new number of workers
     Time asked{};  // identifies the request
     bool operator==(const RequestCheckpoint&) const = default;
 };
 struct DeleteCheckpoint {
     RunId run;
     std::string directory;
-    NodeId node;  // the node that does it: a ready node of the run's last attempt, else any ready node
+    NodeId node;  // the node that deletes it: a ready node of the run's last attempt, else any ready node
     bool operator==(const DeleteCheckpoint&) const = default;
 };
-// the run is terminal: writes result.json beside it and copies its logs; `node` was part of it (empty: the head)
+// The run is terminal: `node` writes result.json into the run's directory and copies the run's logs there. `node`
+// belonged to the run; empty: the head does it.
 struct WriteResult { RunId run; NodeId node; bool operator==(const WriteResult&) const = default; };
 using Effect = std::variant<PrepareNode, LaunchWorkers, StopAttempt, RequestCheckpoint, DeleteCheckpoint, WriteResult>;
 // clang-format on

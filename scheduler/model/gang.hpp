@@ -27,11 +27,12 @@ struct GangRequest {
     Strategy strategy = Strategy::pack;
     std::vector<Bundle> bundles;  // index: the rank, before ranks are made contiguous per node
     std::optional<std::string> topology_label;
-    std::map<std::uint32_t, NodeId> placed;  // repair: bundles that stay on their nodes
-    std::set<NodeId> nodes_only;             // empty: any node
-    std::set<NodeId> nodes_excluded;         // hard condition
-    std::vector<NodeId> nodes_avoided;       // soft condition: used if no other node fits
-    bool driver = false;                     // true: a program that submits other runs
+    // used when a part of a gang is replaced: bundles that stay, and their nodes
+    std::map<std::uint32_t, NodeId> placed;
+    std::set<NodeId> nodes_only;        // the only nodes that the gang may use; empty: any node
+    std::set<NodeId> nodes_excluded;    // nodes that the gang must not use
+    std::vector<NodeId> nodes_avoided;  // nodes that the gang uses only if no other node fits
+    bool driver = false;                // true: a program that submits other runs
     std::string user{};  // the user whose zero bundles are counted on each node; empty: they are not counted
     bool operator==(const GangRequest&) const = default;
 };
@@ -41,8 +42,8 @@ struct NodeView {
     NodeId id;
     NodeState state = NodeState::ready;
     Labels labels;
-    Resources total;                // without GPU
-    Resources free;                 // without GPU
+    Resources total;                // amounts other than GPUs
+    Resources free;                 // amounts other than GPUs
     std::vector<Amount> gpus_free;  // per device; a whole device is units(1)
     // key: the user; value: number of workers on the node without resources
     std::map<std::string, std::uint32_t> zero_bundles{};
@@ -70,10 +71,10 @@ struct NodeReason {
 
 struct PlacementAnswer {
     Verdict verdict = Verdict::invalid;
-    Seats seats;                      // set only if feasible_now
+    Seats seats;                      // set only if the verdict is feasible_now
     std::vector<NodeReason> reasons;  // set only by explain_placement
     std::string nearest_change;       // "would start now with scaling.workers=8"; may be empty
-    bool proved = true;               // false: a bounded search was given up
+    bool proved = true;               // false: a bounded search ended before it had a proof
 };
 
 // ---- states, and the words for them
@@ -88,7 +89,7 @@ constexpr bool terminal(AttemptState s) {
     return s == AttemptState::succeeded || s == AttemptState::failed || s == AttemptState::stopped ||
            s == AttemptState::lost;
 }
-const char* to_text(RunState);  // "QUEUED" ...: the words of all formats
+const char* to_text(RunState);  // "QUEUED" and so on: the names that all output formats use
 const char* to_text(AttemptState);
 const char* to_text(WorkerState);
 const char* to_text(NodeState);

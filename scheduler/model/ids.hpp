@@ -16,7 +16,7 @@ struct Id {
 using NodeId = Id<struct NodeTag, std::string>;      // the node's name, unique in its cluster
 using RunId = Id<struct RunTag, std::uint64_t>;      // a counter of the cluster; people see run_id_text()
 using EventId = Id<struct EventTag, std::uint64_t>;  // position in the journal, from 1
-using Rank = Id<struct RankTag, std::uint32_t>;      // world rank
+using Rank = Id<struct RankTag, std::uint32_t>;      // world rank of a worker
 
 // One attempt of a run. Numbers start at 1, only grow, and are never reused: a message of an earlier attempt cannot be
 // taken for one of a later attempt.

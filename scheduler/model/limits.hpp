@@ -20,12 +20,12 @@ inline constexpr Duration yields_position{15'000};
 // runs would keep a large one out for ever. Many claims at once would empty the cluster.
 inline constexpr Duration starves_after{1'800'000};
 inline constexpr std::size_t starving_of_each_queue = 1;
-// The most runs that reserve seats at a time, and the most of them that lack something else than those before them.
-// Each one costs a search of all nodes.
+// The most runs that reserve seats at a time. `heads_most`: the most of them that reserve because they lack another
+// resource than all earlier ones. Each reservation costs a search of all nodes.
 inline constexpr std::size_t reservations_most = 12;
 inline constexpr std::size_t heads_most = 4;
-// A reservation is computed anew if this fraction (1/4) of its needs was given back at once, not for each small run
-// that ends.
+// A reservation is computed anew only if this fraction (1/4) of its demand was released at once, not after each small
+// run that ends.
 inline constexpr std::int64_t looks_for_a_part_of = 4;
 // The most cycles for one event. A further cycle follows if a reservation that kept a run waiting is given up.
 inline constexpr int cycles_most = 3;
@@ -49,9 +49,11 @@ inline constexpr std::size_t nodes_looked_at = 16'000, looks_least = 4, looks_mo
 inline constexpr std::size_t victim_sets_most = 1'000;  // the most sets of victims that are tried
 
 // ---- placement: budgets of searches; each is some tens of milliseconds at most --------------------------------------
-inline constexpr std::int64_t device_steps = 100'000;  // per search of how to share the devices of one node
-inline constexpr std::int64_t fit_steps = 200'000;     // comparisons of a node with a bundle, for unlike bundles
-inline constexpr std::size_t exact_bundles = 8;        // Larger gangs are not searched exactly.
+// steps per search for a division of one node's devices among bundles
+inline constexpr std::int64_t device_steps = 100'000;
+// comparisons of a node with a bundle, for gangs whose bundles differ
+inline constexpr std::int64_t fit_steps = 200'000;
+inline constexpr std::size_t exact_bundles = 8;  // Larger gangs are not searched exhaustively.
 inline constexpr std::size_t exact_nodes = 64;
 inline constexpr std::size_t indexed_shapes = 128;      // the most shapes in the index of free slots
 inline constexpr std::size_t masks_remembered = 32;     // the most masks per shape whose verdicts are kept
@@ -65,7 +67,8 @@ inline constexpr std::uint32_t zero_bundles_most = 256;
 inline constexpr std::size_t brief_nodes = 256, brief_bundles = 256, brief_unlike = 32, brief_reasons = 3;
 inline constexpr std::size_t changes_shown = 2;
 inline constexpr std::size_t nodes_tried = 16, labels_tried = 16;
-inline constexpr std::size_t bundles_changed = 16;     // for gangs with unlike bundles
+// the most bundles that a proposed change may alter, in a gang whose bundles differ
+inline constexpr std::size_t bundles_changed = 16;
 inline constexpr std::int64_t budget_slices = 30;      // a budget's use is known for each thirtieth of its window
 inline constexpr std::size_t budget_slices_most = 64;  // more only after changes of the window; the oldest are joined
 inline constexpr std::size_t names_shown = 8;
@@ -107,7 +110,8 @@ inline constexpr std::uint32_t failures_most = 100'000;
 // the last bytes of it, as do ranks that failed after another rank.
 inline constexpr std::size_t cause_bytes = 256 << 10, cause_bytes_of_older = 4 << 10, cause_bytes_of_old = 256;
 inline constexpr std::size_t causes_bytes_of_attempt = 1 << 20;  // the sum over all ranks but the first one that failed
-inline constexpr std::size_t causes_bytes_of_older = 64 << 10;   // the same sum, once another attempt has ended
+// the same sum, after a later attempt of the run has ended
+inline constexpr std::size_t causes_bytes_of_older = 64 << 10;
 // Failures of a run that are stored whole however quickly they follow each other. Later ones of an attempt that ran for
 // less than `progress_after` are cut: their events stay in the database until they are pruned.
 inline constexpr std::uint32_t failures_whole = 16;

@@ -13,7 +13,7 @@
 namespace rtrain {
 
 struct FailurePolicy {
-    std::int32_t max_failures = 0;  // -1: no limit
+    std::int32_t max_failures = 0;  // failures after which the run fails; -1: no limit
     Duration backoff_first{1'000};
     Duration backoff_last{300'000};
     bool backoff_set = false;  // true: the job sets the backoff, which then applies after progress too
@@ -23,8 +23,8 @@ struct FailurePolicy {
 };
 
 struct Retention {
-    std::optional<std::uint32_t> num_to_keep;  // nullopt: all
-    std::string score_attribute;               // empty: the newest are kept
+    std::optional<std::uint32_t> num_to_keep;  // number of checkpoints that are kept; nullopt: all
+    std::string score_attribute;               // metric by which checkpoints are ranked; empty: the newest are kept
     bool higher_is_better = true;
     // true: if the latest commit is not among the best, it is deleted when the run succeeds
     bool latest_until_success = false;
@@ -64,14 +64,15 @@ struct CheckpointRequest {
     Reason why;
     Time asked;
     std::optional<Time> deadline;  // time at which the consequence follows without a commit
-    std::uint32_t workers = 0;     // resize: the new number of workers
+    std::uint32_t workers = 0;     // for a resize: the new number of workers
     RunId preemptor{};             // the run that gets the freed resources; 0: no particular run
     bool operator==(const CheckpointRequest&) const = default;
 };
 
 // A node is quarantined if attempts of different runs keep failing on it first.
 struct QuarantinePolicy {
-    std::uint32_t failures = 3, runs = 2;  // quarantine after this many failures of this many runs; failures = 0: never
+    // a node is quarantined after this many failures of this many runs; failures = 0: never
+    std::uint32_t failures = 3, runs = 2;
     Duration window{3'600'000};
     bool operator==(const QuarantinePolicy&) const = default;
 };

@@ -51,7 +51,7 @@ Resources level_at(const QueueUse& use, Time now, Duration half_life) {
     for (const auto& [name, amount] : use.level) level[name] = scaled(amount, remaining);
     for (const auto& [name, amount] : use.held) {
         Amount& mean = level[name];
-        mean = mean + (amount - scaled(amount, remaining));  // never above the larger of both
+        mean = mean + (amount - scaled(amount, remaining));  // the mean never exceeds the larger of `mean` and `amount`
     }
     std::erase_if(level, [](const auto& entry) { return entry.second.ticks == 0; });
     return level;

@@ -29,10 +29,11 @@ struct BudgetState {
     std::int64_t used = 0, limit = 0;  // GPU milliseconds
     Amount held;
     bool used_up = false;
-    // Used up: when the first slice leaves the window. Not used up: when it is, at the earliest; nullopt: no GPU is
-    // held.
+    // If the budget is used up: the time at which the first slice leaves the window. Otherwise: the earliest time at
+    // which it is used up; nullopt: no GPU is held.
     std::optional<Time> changes;
-    // Used up: when GPU time is free again, if the held GPUs stay held. nullopt: not while they are held.
+    // If the budget is used up: the time at which GPU time is free again while the held GPUs stay held. nullopt: not
+    // while they are held.
     std::optional<Time> frees;
 };
 BudgetState budget_state(const std::vector<BudgetUse>& charged, Amount hours, Time now, Duration window);

@@ -26,9 +26,10 @@ struct QueueRules {
     std::optional<Amount> user_gpus{};
     // Budgets of GPU hours within `budget_window`: of the queue with the queues below it, and of each user there.
     std::optional<Amount> gpu_hours{}, user_gpu_hours{};
-    std::map<std::string, Amount> user_gpu_hours_of{};  // by user, instead of `user_gpu_hours`
-    Duration budget_window{30LL * 86'400'000};          // moves with time: "within the last 30 days"
-    bool budget_preempts = false;                       // true: running runs are preempted once their budget is used up
+    // key: a user; value: the user's own budget, which replaces `user_gpu_hours`
+    std::map<std::string, Amount> user_gpu_hours_of{};
+    Duration budget_window{30LL * 86'400'000};  // length of the window, which ends now: "within the last 30 days"
+    bool budget_preempts = false;               // true: running runs are preempted once their budget is used up
     bool has_user_budgets() const { return user_gpu_hours || !user_gpu_hours_of.empty(); }
     bool has_budgets() const { return gpu_hours || has_user_budgets(); }
     bool limits_users() const { return user_runs || user_gpus || has_user_budgets(); }
@@ -37,7 +38,7 @@ struct QueueRules {
 
 // The whole configuration is one record, so that it is never stored in part.
 struct Queues {
-    std::map<std::string, QueueRules> rules;  // empty: only "default", without limits
+    std::map<std::string, QueueRules> rules;  // key: the queue; empty: only the queue "default", without limits
     Duration half_life{86'400'000};           // half-life of past use
     Duration preemption_grace{60'000};        // time from a checkpoint request to the stop
     bool operator==(const Queues&) const = default;

@@ -36,24 +36,27 @@ struct NeverFits {  // no present node could ever hold it
 };
 struct QuotaFull {
     static constexpr const char* kind = "quota_full";
-    std::string queue, resource;  // the queue whose quota it is: the run's own queue, or one above it
+    std::string queue, resource;  // the queue that has this quota: the run's own queue, or one above it
     Sum held, requested;
     Amount quota;
-    Sum reserved{};  // for preemptors
+    Sum reserved{};  // amount that is kept free for preemptors
     bool operator==(const QuotaFull&) const = default;
 };
 struct QuotaReclaimed {  // the run could borrow from another queue, but a run of that queue waits for its own quota
     static constexpr const char* kind = "quota_reclaimed";
     std::string queue, resource; bool operator==(const QuotaReclaimed&) const = default;
 };
-struct QueueUserLimit {  // has no amount that changes while the run waits: many runs of one user share the reason
+// The reason contains no amount that changes while the run waits, so that many runs of one user share it.
+struct QueueUserLimit {
     static constexpr const char* kind = "queue_user_limit";
     std::string queue, resource;  // resource: "runs" or "GPU"
     Sum requested;
     Amount limit;
     bool operator==(const QueueUserLimit&) const = default;
 };
-struct BudgetUsed {  // has no amount that changes while the run waits; of_user: the budget of the run's user in that queue
+// The reason contains no amount that changes while the run waits. `of_user`: it is the budget of the run's user in that
+// queue.
+struct BudgetUsed {
     static constexpr const char* kind = "budget_used"; std::string queue; bool of_user = false;
     Amount gpu_hours; Duration window; bool operator==(const BudgetUsed&) const = default;
 };

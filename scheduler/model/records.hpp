@@ -118,7 +118,7 @@ struct Run {
     std::string job_json;      // the whole accepted job, canonical JSON
     std::string storage_path;  // the run's parent directory: "/mnt/runs", "cluster://"
     bool resume = false;       // true: the run's directory exists already (restore)
-    std::string restore_from;  // name of the checkpoint to start from; empty: the newest
+    std::string restore_from;  // name of the checkpoint to start from; empty: the newest one
     std::string submit_key;    // key for idempotent submission
     Time submitted, started, ended;
     std::int64_t submitted_wall_ms = 0, ended_wall_ms = 0;
@@ -131,10 +131,11 @@ struct Run {
     std::uint64_t checkpoints = 0;  // number of commits so far
     std::vector<std::string> warnings;
     std::vector<NodeId> nodes_reserved;  // nodes of the run's reservation, sorted by id
-    Time reserved_from;                  // expected start on them; 0: unknown
-    Seats seats_reserved;                // by rank; empty beside `nodes_reserved` (earlier versions): the whole nodes
-    std::vector<AttemptId> reserved_after;  // if the start is unknown: it waits for their ends
-    std::uint32_t workers_asked = 0;        // exact number of workers by `rtrain resize`; 0: as in the spec
+    Time reserved_from;                  // expected start on the reserved nodes; 0: unknown
+    // the reserved seats, by rank; empty although `nodes_reserved` is not: whole nodes (earlier versions)
+    Seats seats_reserved;
+    std::vector<AttemptId> reserved_after;  // for an unknown start: the attempts whose ends the run waits for
+    std::uint32_t workers_asked = 0;        // exact number of workers that `rtrain resize` has set; 0: as in the spec
     std::optional<Time> grow_since;         // elastic: the time since which there has been room for more workers
     std::vector<After> after;               // predecessors that the run still waits for
     bool array_waits = false;               // true: the array's limit of parallel runs holds this run back
@@ -157,7 +158,8 @@ struct PendingArray {
     Run model;
     std::vector<std::uint32_t> indices;  // sorted
     std::uint32_t runs_made = 0;         // number of runs made so far
-    std::uint32_t released = 0;  // number of places of `array_parallel` that ended runs have left to runs to be made
+    // number of places within `array_parallel` that ended runs have passed on to runs that are still to be made
+    std::uint32_t released = 0;
     bool operator==(const PendingArray&) const = default;
 };
 
@@ -180,7 +182,8 @@ struct CheckpointKey {
 struct EraseNode { NodeId id; bool operator==(const EraseNode&) const = default; };
 struct EraseRun { RunId id; bool operator==(const EraseRun&) const = default; };  // includes attempts and checkpoints
 struct EraseCheckpoint { CheckpointKey key; bool operator==(const EraseCheckpoint&) const = default; };
-struct EraseArray { RunId first; bool operator==(const EraseArray&) const = default; };  // all its runs are made
+// all runs of the array are made
+struct EraseArray { RunId first; bool operator==(const EraseArray&) const = default; };
 // the attempt was renumbered by its claim
 struct EraseAttempt { AttemptId id; bool operator==(const EraseAttempt&) const = default; };
 // A small record for one change inside a large attempt. At load, it is applied on top of the last saved `Attempt`.

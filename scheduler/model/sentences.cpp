@@ -23,7 +23,8 @@ std::string span_text(Duration span) {
 
 namespace {
 
-// Says what a signal means that a program gets for an error of its own. Other signals are sent by somebody.
+// Returns a text about a signal that the system sends to a program for the program's own error. Other signals are sent
+// by another process.
 std::string signal_meaning(int signal) {
     switch (signal) {
         case 4:
@@ -416,12 +417,12 @@ std::string attempt_text(const std::string& run, std::uint32_t number) {
 
 std::string node_text(const NodeId& node) { return "node " + node.value; }
 
-// A cause as a part of an event's line.
+// Returns a cause as a part of an event's line, cut to its limit.
 std::string in_line(const Reason& cause, JobWords words) { return to_text(cut_to(cause, limits::note_bytes), words); }
 
 std::string behind(const char* before, const std::string& text) { return text.empty() ? "" : before + text; }
 
-// Returns what follows the requested checkpoint; for a run without an attempt.
+// Returns a text that says what follows the requested checkpoint. Used for a run without an attempt.
 std::string what_follows(const CheckpointRequest& request) {
     switch (request.reason) {
         case RequestReason::by_operator:

@@ -7,7 +7,7 @@
 namespace rtrain::placing {
 namespace {
 
-// Orders fuller nodes first, keeps bundles without GPUs off GPU nodes, then by id.
+// Orders nodes for the gang: nodes with GPUs last if no bundle needs a GPU, then fuller nodes first, then by id.
 std::vector<const Candidate*> fuller_first(const std::vector<Candidate>& candidates, const Wanted& wanted) {
     const bool gpu_less = std::all_of(wanted.missing.begin(), wanted.missing.end(), [&](std::uint32_t i) {
         return amount_of(wanted.request.bundles[i].demand, gpu_key).ticks == 0;

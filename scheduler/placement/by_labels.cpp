@@ -25,7 +25,7 @@ constexpr std::uint32_t unmatched = UINT32_MAX;
 struct Kind {  // the bundles with one selector
     std::vector<std::uint32_t> bundles;
     std::vector<std::uint32_t> slots;  // indices of the matching nodes
-    std::uint64_t room = 0;            // sum of their free slots
+    std::uint64_t room = 0;            // sum of the free slots of these nodes
 };
 
 struct Slots {  // the slots of one node
@@ -33,7 +33,8 @@ struct Slots {  // the slots of one node
     std::uint32_t left = 0;
     Amount gpus, cpus;
     bool off_gpus = false;  // true: the bundles need no GPU, and the node has none
-    std::vector<std::pair<std::uint32_t, std::uint32_t>> occupants;  // kind, how many of it
+    // pairs: a kind of bundle, and how many of that kind are on this node
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> occupants;
 
     std::uint32_t seated() const {
         std::uint32_t all = at->seated;
@@ -124,7 +125,7 @@ bool LabelMatching::seat(std::uint32_t kind) {
 // one with room.
 bool LabelMatching::move_others(std::uint32_t kind) {
     std::vector<std::uint32_t> from(slots_.size(), unmatched);  // the kind that reached this node
-    std::vector<std::uint32_t> by(kinds_.size(), unmatched);    // the node that this kind is on and may leave
+    std::vector<std::uint32_t> by(kinds_.size(), unmatched);    // the node from which a bundle of this kind can move
     std::vector<std::uint32_t> queue{kind};
     std::vector<bool> seen(kinds_.size());
     seen[kind] = true;

@@ -48,7 +48,8 @@ struct Groups {  // one partition
     std::array<BundleSet, limits::exact_bundles> members{};
     std::size_t count = 0;
 };
-using Nodes = std::array<std::uint8_t, limits::exact_bundles>;  // index: the group
+// index: the group; value: its node, as an index into the candidates
+using Nodes = std::array<std::uint8_t, limits::exact_bundles>;
 
 struct Score {  // A smaller score is better. The number of nodes is compared before it.
     std::uint32_t breaks = UINT32_MAX;
@@ -94,12 +95,12 @@ class Exact {
     NodeSet hosts_ = 0, with_gpus_ = 0;
     BundleSet gpu_less_ = 0;
     std::vector<BundleSet> kinds_;     // equal bundles
-    std::set<std::uint64_t> dead_;     // kinds of beginnings of partitions that have no solution
-    std::vector<std::uint8_t> liked_;  // nodes in the order of preference
+    std::set<std::uint64_t> dead_;     // keys of partial assignments that have no solution (see kind_of)
+    std::vector<std::uint8_t> liked_;  // the remaining nodes in the order of preference
     std::array<NodeSet, 1U << limits::exact_bundles> fits_{};
     std::array<bool, 1U << limits::exact_bundles> known_{};
     bool proved_ = true;
-    // The best assignment so far. `fresh`: nodes that did not host the gang before.
+    // The best assignment so far. `fresh_`: number of its nodes that did not host the gang before.
     std::optional<Groups> best_;
     int fresh_ = 0;
     Score score_;
@@ -126,7 +127,8 @@ BundleSet Exact::alike(BundleSet group) const {
     return first;
 }
 
-// Returns the same for a list of groups, independent of which of equal bundles they hold, and of their order.
+// Returns a key of a list of groups that is equal for equivalent lists: it does not depend on the order of the groups,
+// or on which of several equal bundles they contain.
 std::uint64_t Exact::kind_of(const Groups& groups) const {
     std::array<std::uint8_t, limits::exact_bundles> firsts{};
     for (std::size_t g = 0; g < groups.count; ++g) firsts[g] = static_cast<std::uint8_t>(alike(groups.members[g]));
@@ -184,7 +186,8 @@ int Exact::match(const std::array<NodeSet, limits::exact_bundles>& masks, std::s
     return hosts;
 }
 
-// Ranks are contiguous per node; then even for SPREAD; and bundles without GPU beside none with GPU for PACK.
+// Returns the score of an assignment. In the order of precedence: ranks of one node follow each other, the groups are
+// of even size for SPREAD, and bundles without GPUs are not beside bundles with GPUs for PACK.
 Score Exact::score_of(const Groups& groups) const {
     Score score{.breaks = 0, .uneven = 0};
     const auto group_of = [&](std::size_t bundle) {
@@ -223,9 +226,10 @@ void Exact::consider(const Groups& groups) {
     score_ = score;
 }
 
-// `breaks`: how often the bundles so far change groups; each further group adds one. If the number of groups does not
-// matter, an assignment with more breaks than the best cannot be better. While there is no best, a beginning of a kind
-// that had no solution is skipped.
+// Adds bundle `at` and all later ones to the groups in every way. `breaks`: how often consecutive bundles so far lie in
+// different groups; each further group adds at least one. If the best assignment has no more breaks than this one must
+// have, the search ends here, unless the number of groups matters. While no assignment was found, groups equivalent to
+// ones without a solution are skipped.
 void Exact::partition(Groups& groups, std::size_t at, std::size_t wanted_groups, std::uint32_t breaks) {
     const std::size_t left = wanted_.missing.size() - at;
     if (groups.count + left < wanted_groups) return;

@@ -77,7 +77,7 @@ void FreeIndex::erase(const NodeId& id) {
     masks_[node] = 0;
     holds_[node] = {};
     changed(node, What::all);
-    settle();  // Its position may be given to another node, in another order.
+    settle();  // A new node may get the position of this one, in another order, so pending changes are counted first.
     by_id_.erase(entry);
     unused_.push_back(node);
 }
@@ -155,7 +155,7 @@ FreeIndex::Count FreeIndex::count(const Shape& shape, Node at) const {
             .has_gpus = !node.gpus_free.empty()};
 }
 
-// For a node on which closed reservations have seats.
+// Counts the slots on a node where closed reservations have seats.
 FreeIndex::Count FreeIndex::count_rest(const Shape& shape, Node at) const {
     const NodeView& node = nodes_[at];
     if (shape.on_reserved == OnReserved::nothing || node.state != NodeState::ready ||

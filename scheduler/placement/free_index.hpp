@@ -15,7 +15,7 @@
 
 namespace rtrain {
 
-// The part that counts of a node with seats of a closed reservation: the rest, or nothing.
+// What counts of a node that has seats of a closed reservation: the rest of it, or nothing.
 enum class OnReserved { rest, nothing };
 
 // A prepared gang of equal bundles without constraints on named nodes. Questions about it compare no bundles.
@@ -36,7 +36,7 @@ class FreeIndex {
     void erase(const NodeId& id);
     void take(const GangRequest& gang, const Seats& seats);  // never makes an amount negative, as in node_views
     void give(const GangRequest& gang, const Seats& seats);  // gives back what `take` took
-    void settle();  // updates every shape now; otherwise the next question about a shape does
+    void settle();  // counts pending changes for every shape now; otherwise the next question about a shape counts them
 
     // ---- questions
     // Returns nullopt if the index cannot answer; `place` then examines every node.
@@ -45,7 +45,7 @@ class FreeIndex {
     bool knows(const UniformGang& gang) const;  // false: the gang must be prepared again
     Verdict verdict(const UniformGang& gang);
     PlacementAnswer place(const UniformGang& gang);
-    PlacementAnswer place(const GangRequest& request);  // any gang
+    PlacementAnswer place(const GangRequest& request);  // places any gang; returns the same as the function `place`
     using Limits = std::array<std::uint64_t, 4>;        // index: the strategy; value: the largest gang that fits
     const Limits& limits(const UniformGang& gang);
     std::vector<const NodeView*> with_room(const UniformGang& gang);  // nodes with room for at least one bundle
@@ -57,10 +57,11 @@ class FreeIndex {
   private:
     using Node = std::uint32_t;  // position in nodes_
     using Buckets =
-        std::map<std::uint32_t, std::vector<Node>>;  // free slots -> nodes: unreserved, then fuller, then by id
-    struct Fullness {                                // values of one node that are equal for all shapes
+        // number of free slots -> nodes, sorted: unreserved nodes first, then fuller ones, then by id
+        std::map<std::uint32_t, std::vector<Node>>;
+    struct Fullness {  // values of one node that are equal for all shapes
         Amount gpus, cpus;
-        std::uint64_t put = 0;  // number of changes when the node was put; its empty capacity has not changed since
+        std::uint64_t put = 0;  // value of the change counter when the node's capacity last changed
     };
     struct Count {                           // the count of one node for one shape
         std::uint32_t slots = 0, whole = 0;  // number of bundles that fit now, and on the empty node
@@ -75,8 +76,8 @@ class FreeIndex {
         Resources others;
     };
     struct Shape {
-        std::uint64_t seen = 0;  // number of changes counted so far
-        Limits now{}, ever{};    // with the free amounts; with empty nodes
+        std::uint64_t seen = 0;  // value of the change counter up to which this shape has counted
+        Limits now{}, ever{};    // `now`: with the free amounts; `ever`: as if all nodes were empty
         std::uint64_t slots = 0, whole_slots = 0;
         std::uint32_t nodes = 0, whole_nodes = 0;            // number of nodes with at least one slot
         std::map<std::uint32_t, std::uint32_t> whole_sizes;  // number of slots of the empty node -> number of nodes
@@ -85,7 +86,7 @@ class FreeIndex {
         Buckets plain;                                       // the open nodes without GPUs, for shapes that need none
         Bundle bundle;
         Demand demand{bundle.demand};
-        ReservationMask mask = every_reservation;  // the open reservations
+        ReservationMask mask = every_reservation;  // mask of the open reservations
         OnReserved on_reserved = OnReserved::rest;
         bool gpu_less = false;
         std::uint32_t generation = 0;

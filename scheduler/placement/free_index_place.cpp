@@ -14,7 +14,8 @@ std::optional<UniformGang> FreeIndex::prepare(const GangRequest& request, Reserv
         !placing::one_shape(placing::wanted_of(request)))
         return std::nullopt;
     for (const Bundle& bundle : request.bundles)
-        if (!(bundle == request.bundles.front())) return std::nullopt;  // including zero bundles
+        // the comparison includes bundles without resources
+        if (!(bundle == request.bundles.front())) return std::nullopt;
     const std::uint32_t shape = shape_for(request.bundles.front(), open, on_reserved);
     return UniformGang{.shape = shape,
                        .generation = shapes_[shape].generation,
@@ -209,7 +210,8 @@ std::vector<std::string> FreeIndex::faults_of(const Shape& shape) const {
 std::vector<std::string> FreeIndex::faults() const {
     std::vector<std::string> wrong;
     for (const Shape& shape : shapes_) {
-        if (shape.seen != first_change_ + changes_.size()) continue;  // not used since the last change
+        // the shape was not requested since the last change
+        if (shape.seen != first_change_ + changes_.size()) continue;
         const auto here = faults_of(shape);
         wrong.insert(wrong.end(), here.begin(), here.end());
     }

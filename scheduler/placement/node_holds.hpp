@@ -27,7 +27,7 @@ struct NodeHold {  // the seats of one reservation
     ReservationMask bit = 0;
     Time from;           // its begin; an unknown time is the latest of all
     RunId run;           // orders reservations that begin together
-    bool whole = false;  // it holds the whole node, as reservations of earlier versions do
+    bool whole = false;  // true: the reservation holds the whole node, as reservations of earlier versions do
     Held seats;
     bool operator==(const NodeHold&) const = default;
 };
@@ -45,7 +45,7 @@ struct NodeHolds {
 };
 
 struct OpenRoom {
-    Resources free;            // without GPU
+    Resources free;            // amounts other than GPUs
     std::vector<Amount> gpus;  // by device
 };
 // Returns the room of a run on the node that delays no closed reservation. For each resource and device it is the
@@ -53,7 +53,8 @@ struct OpenRoom {
 // the closed reservations before it. A reservation of unknown time may begin before the others, so only its own seats
 // are subtracted.
 OpenRoom room_beside(const NodeView& node, const NodeHolds& holds, ReservationMask closed);
-// The same for a run that starts at a later, promised time. Reservations of unknown time may have begun by then.
+// Returns the room for a run that starts at a later, promised time. Unlike in room_beside, reservations of unknown time
+// may have begun by then, so their seats are subtracted too.
 OpenRoom room_behind(const NodeView& node, const NodeHolds& holds, ReservationMask closed);
 // True if the reservation's seats will be free at its begin, beside the seats of the `others` that begin before it.
 bool covered(const NodeView& node, const NodeHolds& holds, ReservationMask bit, ReservationMask others);

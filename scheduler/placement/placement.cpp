@@ -60,7 +60,8 @@ Attempted place_group(std::vector<Candidate> candidates, const Wanted& wanted) {
     return answer;
 }
 
-// Returns the values of the topology label that may hold the gang. Repair: only the value that hosts it.
+// Returns the values of the topology label that may hold the gang. If bundles are already placed, that is only the
+// value of their nodes.
 std::map<std::string, std::vector<Candidate>> by_topology(const std::vector<NodeView>& nodes,
                                                           const std::vector<Candidate>& open,
                                                           const GangRequest& request) {
@@ -206,7 +207,7 @@ PlacementAnswer place(const std::vector<NodeView>& nodes, const GangRequest& req
     if (settle(place_on(nodes, open, request), Verdict::feasible_now)) return answer;
     const Attempted ever = place_on(nodes, candidates(nodes, request, Capacity::whole), request);
     answer.verdict =
-        // A search that was given up proves nothing.
+        // A search that ended early proves nothing, so the verdict is "pending".
         ever.seats || !ever.proved ? Verdict::pending : Verdict::infeasible;
     answer.proved = answer.proved && ever.proved;
     return answer;

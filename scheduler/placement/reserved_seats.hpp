@@ -13,9 +13,9 @@ namespace rtrain {
 
 struct ReservedSeats {   // the reservation of one waiting run
     Time from;           // its begin; an unknown time is the latest of all
-    bool whole = false;  // it holds whole nodes
+    bool whole = false;  // true: the reservation holds whole nodes
     std::map<NodeId, Held> nodes;
-    std::set<AttemptId> after;  // for an unknown time: the attempts whose ends it waits for
+    std::set<AttemptId> after;  // if the begin is unknown: the attempts for whose ends the reservation waits
     bool operator==(const ReservedSeats&) const = default;
 };
 
@@ -30,10 +30,10 @@ class Reservations {
         std::set<NodeId> nodes;  // nodes on which the reservation has changed
     };
     Moved reserve(RunId run, ReservedSeats seats);  // without nodes: drops the run's reservation and bit
-    ReservationMask bit_of(RunId run) const;        // 0: the run has none
+    ReservationMask bit_of(RunId run) const;        // the bit of the run's reservation; 0: the run has none
     bool empty() const { return entries_.empty(); }
     const std::map<RunId, Entry>& entries() const { return entries_; }
-    std::map<RunId, ReservedSeats> seats() const;  // without bits
+    std::map<RunId, ReservedSeats> seats() const;  // all reservations, without their bits
 
   private:
     std::map<RunId, Entry> entries_;

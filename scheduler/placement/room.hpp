@@ -21,11 +21,11 @@ bool fits_gpus(const std::vector<Amount>& gpus, Amount demand);
 // Fractions go to the fullest device that takes them, whole GPUs to untouched devices, lowest index first.
 std::optional<std::vector<GpuShare>> take_gpus(std::vector<Amount>& gpus, Amount demand);
 
-// Returns how many bundles of this demand fit at the same time, at most `limit`.
+// Returns how many bundles of this demand fit on the node together, at most `limit`.
 std::uint32_t slots(const Resources& free, const std::vector<Amount>& gpus, const Resources& demand,
                     std::uint32_t limit);
 
-// Returns how many would fit on the empty node.
+// Returns how many bundles of this demand the empty node would hold.
 std::uint32_t slots_when_empty(const NodeView& node, const Resources& demand);
 
 struct Room {
@@ -38,22 +38,23 @@ struct Room {
     std::vector<GpuShare> take(const Bundle& bundle);  // requires that the bundle fits
 };
 
-enum class Capacity { free, whole };  // the free amounts, or those of the empty node
+enum class Capacity { free, whole };  // `free`: the free amounts of the nodes; `whole`: those of empty nodes
 
 // A node that satisfies the hard constraints, with its free amounts.
 struct Candidate {
     const NodeView* node = nullptr;
     const Resources* free = nullptr;
     std::vector<Amount> gpus;
-    std::uint32_t seated = 0;                                     // bundles of this gang that stay on the node (repair)
-    std::uint32_t zero_bundles_left = limits::zero_bundles_most;  // for the gang's user
+    std::uint32_t seated = 0;  // bundles of this gang that stay on the node (repair)
+    // number of bundles without resources that the gang's user may still have on this node
+    std::uint32_t zero_bundles_left = limits::zero_bundles_most;
 };
 
 // The bundles of a gang that are still to be placed. Zero bundles reserve nothing and need no node of their own.
 struct Wanted {
     const GangRequest& request;
-    std::vector<std::uint32_t> missing;  // indices of the bundles that need room
-    std::vector<std::uint32_t> zeros;    // indices of the bundles that need none
+    std::vector<std::uint32_t> missing;  // indices of the bundles that demand resources
+    std::vector<std::uint32_t> zeros;    // indices of the bundles that demand none
 
     const Bundle& bundle(std::size_t nth) const { return request.bundles[missing[nth]]; }
     const Bundle& shape() const { return bundle(0); }
@@ -68,14 +69,16 @@ struct Attempted {
     bool proved = true;
 };
 Attempted place_one_shape(const std::vector<Candidate>& candidates, const Wanted& wanted);
-Attempted place_mixed(const std::vector<Candidate>& candidates, const Wanted& wanted);     // chooses one of these:
+// Chooses one of the functions below by the strategy and the bundles.
+Attempted place_mixed(const std::vector<Candidate>& candidates, const Wanted& wanted);
 Attempted place_together(const std::vector<Candidate>& candidates, const Wanted& wanted);  // STRICT_PACK
 Attempted place_apart(const std::vector<Candidate>& candidates, const Wanted& wanted);     // STRICT_SPREAD
 // PACK and SPREAD of up to 8 bundles on up to 64 unlike nodes: the best of all assignments. Returns nullopt for more.
 std::optional<Attempted> place_exactly(const std::vector<Candidate>& candidates, const Wanted& wanted);
 // PACK and SPREAD of bundles that differ in their labels only, exactly. Returns nullopt for different demands.
 std::optional<Attempted> place_by_labels(const std::vector<Candidate>& candidates, const Wanted& wanted);
-Attempted place_bounded(const std::vector<Candidate>& candidates, const Wanted& wanted);  // any size, with a budget
+// PACK and SPREAD of any size. The search is bounded, so `proved` may be false.
+Attempted place_bounded(const std::vector<Candidate>& candidates, const Wanted& wanted);
 
 // The shares of each demand on the devices of one node. Exact while the budget of steps lasts.
 struct Shared {
@@ -106,7 +109,7 @@ std::optional<std::string> invalid_because(const std::vector<NodeView>& nodes, c
 bool allowed(const NodeView& node, const GangRequest& request);  // state, nodes_only, nodes_excluded, topology key
 // Returns true if the node, with `room` and `gpus` free, takes at least one bundle of the gang.
 bool takes_one(const NodeView& node, const GangRequest& gang, const Resources& room, const std::vector<Amount>& gpus);
-// Uncounts one zero bundle of this user on the node.
+// Counts one bundle without resources less for this user on the node.
 void end_zero_bundle(NodeView& node, const std::string& user);
 // Returns the nodes of `seats` that host bundles with resources.
 std::set<NodeId> nodes_used(const GangRequest& request, const Seats& seats);
@@ -115,7 +118,7 @@ std::set<NodeId> nodes_used(const GangRequest& request, const Seats& seats);
 bool seat_zero_bundles(std::vector<Candidate>& candidates, const Wanted& wanted, Seats& seats);
 // For STRICT_PACK: removes the nodes that cannot take all the gang's zero bundles together.
 void keep_those_for_all_zero_bundles(std::vector<Candidate>& candidates, const Wanted& wanted);
-// An order of selectors, for maps.
+// An arbitrary total order of label selectors, for use as keys of maps.
 bool selector_before(const LabelSelector& a, const LabelSelector& b);
 // Returns how many more zero bundles of this user the node takes now.
 std::uint32_t zero_bundles_left(const NodeView& node, const std::string& user);

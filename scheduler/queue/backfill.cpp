@@ -13,8 +13,8 @@
 namespace rtrain::core {
 namespace {
 
-// The attempts in the order of their expected ends. Attempts whose end does not move with time are stored in the
-// cluster index; the others are merged in.
+// Yields the attempts in the order of their expected ends. The cluster index stores the attempts whose end does not
+// move with time. The others are merged in.
 class Releases {
   public:
     Releases(const Cluster& cluster, Time now) : ends_(cluster.index.ends()), next_(ends_.begin()) {
@@ -39,7 +39,8 @@ class Releases {
     std::size_t at_ = 0;
 };
 
-// The nodes after some of the releases. For gangs in the index, only the nodes with releases are recomputed.
+// The nodes as they would be after some attempts have released their resources. If the index of free slots has the
+// gang's shape, only the nodes of these attempts are recomputed.
 class Future {
   public:
     Future(ClusterIndex& index, std::uint32_t shape, ReservationMask open)
@@ -65,7 +66,8 @@ class Future {
             recount(then);
         }
     }
-    // Exact for gangs of one shape. For others the first bundle represents all, and `seats` makes the final check.
+    // Returns true if the gang fits by the number of slots. The answer is exact if all bundles are equal. Otherwise the
+    // first bundle stands for all of them, and `seats` makes the final check.
     bool enough() const {
         const std::uint64_t wanted = gang_.bundles.size();
         return limits_[static_cast<std::size_t>(gang_.strategy)] >= wanted;
@@ -84,10 +86,11 @@ class Future {
         std::sort(nodes.begin(), nodes.end(), [](const NodeView& a, const NodeView& b) { return a.id < b.id; });
         return place(nodes, gang_).seats;
     }
-    // Returns the released attempts without which the seats would lack an amount. Attempts that end first are left out
-    // first.
+    // Returns the released attempts that the seats need: without one of them, some amount would be missing. Attempts
+    // that end early are dropped from the list first.
     std::vector<AttemptId> needed_for(const Seats& seats) {
-        std::map<std::size_t, Held> wanted;  // by node
+        // key: place of the node in the cluster index; value: the demand of the seats there
+        std::map<std::size_t, Held> wanted;
         for (std::size_t rank = 0; rank < seats.size(); ++rank)
             add(wanted[index_.place_of(seats[rank].node)], gang_.bundles[rank].demand, seats[rank].gpus);
         std::set<AttemptId> needed;
@@ -109,10 +112,10 @@ class Future {
   private:
     struct Then {
         std::size_t place = 0;  // place of the node in the cluster index
-        NodeView node;          // with the amounts that are free by then
+        NodeView node;          // its free amounts include those of the released attempts
         NodeHolds holds;
         std::uint32_t slots = 0;
-        std::vector<AttemptId> attempts;  // released there, in order
+        std::vector<AttemptId> attempts;  // attempts on this node that have been released, in the order of their ends
     };
     using Allocated = ClusterIndex::AllocatedOn::mapped_type;
     static constexpr std::size_t untouched = SIZE_MAX;
@@ -141,12 +144,13 @@ class Future {
         Then& then = touched_.emplace_back(
             Then{.place = i, .node = index_.nodes()[i], .holds = index_.holds_on(i), .attempts = {}});
         if (known_ != nullptr)
-            then.slots = slots_of(then);  // the limits include it already
+            then.slots = slots_of(then);  // `limits_` already includes the slots of this node
         else
             recount(then);
         return then;
     }
-    // Adds the amounts of an attempt. Reservations that count on the attempt's end include them already.
+    // Adds the amounts of an attempt to the node's free amounts. A reservation that expects the attempt to end has
+    // counted its amounts already.
     void give_back(Then& then, AttemptId id, const Allocated& allocated) const {
         const auto& [amounts, shares] = allocated;
         for (const auto& [name, amount] : amounts) {
@@ -192,7 +196,7 @@ class Future {
     const UniformGang* known_;
     FreeIndex::Limits limits_{};
     std::vector<Then> touched_;
-    std::vector<std::size_t> touched_at_;  // key: node in the cluster index; value: its place in `touched_`
+    std::vector<std::size_t> touched_at_;  // key: place of a node in the cluster index; value: its place in `touched_`
 };
 
 Reservation reserved(Future& future, Seats seats, Time from, Promise promise) {
@@ -214,7 +218,8 @@ bool passes(const Begin& begin, const Run& run, std::optional<Duration> limit, T
 }
 
 Begin begin_of(const Cluster& cluster, const Run& waiting) {
-    constexpr std::string_view driver = "run-";  // as in program_of
+    // program_of() names a program by its driver's run with this prefix: "run-17"
+    constexpr std::string_view driver = "run-";
     Begin begin{.from = waiting.reserved_from, .programs = programs_awaited(cluster, waiting)};
     for (const std::string& program : begin.programs) {
         RunId run;

@@ -40,14 +40,15 @@ class Order {
     struct Open {
         const Line* line = nullptr;
         const ClusterIndex::Batches* batches = nullptr;
-        std::vector<std::pair<Waiter, std::uint32_t>> heads;  // the oldest of each shape, the oldest of all at the back
+        // the oldest run of each shape, with the shape's number; sorted, the oldest of all at the back
+        std::vector<std::pair<Waiter, std::uint32_t>> heads;
     };
     void open_priority();
     void add_starving();
     void add_claim(const Line& line, std::uint32_t shape, RunId run, Claim claim);
     std::optional<Candidate> next_by_share();
-    // Runs of the current priority that come before all others, the first of them at the back: runs that keep their
-    // place, then starving gangs.
+    // Runs of the current priority that come before all others: first runs that keep their place, then starving gangs.
+    // Stored in reverse, so that the next one is at the back.
     std::vector<Candidate> claims_;
     std::set<RunId> seen_;
     // False if the last run that next() returned is certainly the last of its line and shape. Then skip() has nothing

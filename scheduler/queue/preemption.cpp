@@ -16,8 +16,8 @@
 namespace rtrain::core {
 namespace {
 
-// Returns the work since the attempt's last commit, which a preemption would lose: milliseconds times tenths of GPUs.
-// An attempt without GPUs counts its workers instead.
+// Returns the work that a preemption of the attempt would lose: the milliseconds since its last commit, times the
+// tenths of GPUs that it holds. For an attempt without GPUs, the number of its workers replaces the tenths of GPUs.
 std::int64_t lost_by(const Cluster& cluster, const Attempt& attempt, Time now) {
     const Run& run = cluster.runs.at(attempt.id.run);
     Time since = attempt.started_at.ms == 0 ? now : attempt.started_at;
@@ -67,8 +67,8 @@ std::optional<std::uint32_t> workers_after_grace(const Cluster& cluster, const A
     return request->reason == RequestReason::resize ? request->workers : 0;
 }
 
-// Returns the time by which the victims of earlier requests have ended, as far as this preemptor may preempt them.
-// Returns nullopt if there are none.
+// Returns the time by which attempts that earlier requests end will have ended. Counts only attempts that this
+// preemptor may preempt. Returns nullopt if there are none.
 std::optional<Time> earlier_victims_end(const Cluster& cluster, const Quotas& quotas, const Preemptor& preemptor,
                                         Time now) {
     std::optional<Time> by;
@@ -97,11 +97,11 @@ bool never_within_quota(const Cluster& cluster, const Quotas& quotas, const Pree
     return then.refuses(preemptor.run.spec.queue, preemptor.demand, borrower(preemptor.run, now)).has_value();
 }
 
-// The nodes and quotas as they would be after some attempts have ended. Attempts that earlier requests end are counted
-// as ended from the begin.
+// The nodes and quotas as they would be after some attempts have ended. Attempts that an earlier request ends count as
+// ended from the beginning.
 class WhatIf {
   public:
-    // `excepted`: an attempt that is counted as staying although a request is pending.
+    // `excepted`: an attempt that counts as running on, although a request is pending that would end it.
     WhatIf(const Cluster& cluster, const Quotas& quotas, const Preemptor& preemptor, Time now, ReservationMask open,
            std::optional<AttemptId> excepted = {})
         : cluster_(cluster),
@@ -187,7 +187,7 @@ class WhatIf {
             if (rank >= victim.keeps && rank < left->second)
                 add(gone, demand_of(run, rank));
             else
-                part.workers[rank].seat = {};  // This worker stays, or an earlier call has counted it.
+                part.workers[rank].seat = {};  // The worker stays, or an earlier call has counted it.
         }
         left->second = std::min(left->second, victim.keeps);
         quotas_.uncount(run.spec.queue, gone);
@@ -197,16 +197,16 @@ class WhatIf {
     const Cluster& cluster_;
     const Preemptor& preemptor_;
     Borrower who_;
-    std::optional<Outlook> nodes_;  // nullopt: a copy that counts quotas only
+    std::optional<Outlook> nodes_;  // nullopt: this copy counts quotas only
     Quotas quotas_;
     std::map<AttemptId, std::uint32_t> workers_left_;  // number of workers that each victim still has
-    std::string scarce_;                               // the resource of `could_fit_without`
-    __int128 lacks_ = 0;                               // amount of `scarce_` that is needed beyond what is free
+    std::string scarce_;  // the resource that `could_fit_without` compares: GPU if the preemptor needs GPUs, else CPU
+    __int128 lacks_ = 0;  // amount of `scarce_` that the preemptor needs beyond what is free
     mutable std::map<Victim, __int128> freed_;
 };
 
-// Returns true if the end of the attempt can help the preemptor: it frees a node that the preemptor could use, or it
-// frees a quota that is above both queues.
+// Returns true if the end of the attempt can help the preemptor. It can if the attempt holds a node that the preemptor
+// could use, or quota of a queue that contains both runs.
 bool would_help(const Cluster& cluster, const Quotas& quotas, const Run& preemptor, const GangRequest& gang,
                 const Attempt& attempt) {
     const std::string& queue = cluster.runs.at(attempt.id.run).spec.queue;
@@ -218,13 +218,13 @@ bool would_help(const Cluster& cluster, const Quotas& quotas, const Run& preempt
     });
 }
 
-// Returns true if the attempt's user has requested a stop with a deadline.
+// Returns true if a user has requested a stop of the run with a deadline.
 bool stops_later(const Attempt& attempt) {
     return request_pending(attempt) && attempt.request->reason == RequestReason::stop && attempt.request->deadline;
 }
 
-// Returns the attempts that the preemptor may preempt, the cheapest first: those that can shrink, or all of them to end
-// as a whole.
+// Returns the attempts that the preemptor may preempt, the cheapest first. Part::shrunk: elastic attempts, which keep
+// their least number of workers. Part::whole: all attempts, which end as a whole.
 enum class Part { shrunk, whole };
 Victims victims(const Cluster& cluster, const Quotas& quotas, const Preemptor& preemptor, Time now, Part part) {
     const GangRequest gang = request_of(preemptor.run);
@@ -238,7 +238,7 @@ Victims victims(const Cluster& cluster, const Quotas& quotas, const Preemptor& p
                              (!request_pending(attempt) || attempt.request->reason <= RequestReason::resize);
         const auto already = workers_after_grace(cluster, attempt, now);
         if (already || stops_later(attempt) || !may_preempt(cluster, quotas, preemptor, holder))
-            continue;  // An earlier request comes first.
+            continue;  // An attempt that an earlier request ends is no new victim.
         if ((part == Part::shrunk && !shrinks) || !would_help(cluster, quotas, preemptor.run, gang, attempt)) continue;
         victims.push_back(
             {.lost = lost_by(cluster, attempt, now), .attempt = id, .keeps = part == Part::shrunk ? least : 0});
@@ -247,8 +247,8 @@ Victims victims(const Cluster& cluster, const Quotas& quotas, const Preemptor& p
     return victims;
 }
 
-// Returns the number of searches that are permitted. It falls with the number of nodes, because each search copies
-// their free amounts.
+// Returns how many searches of the nodes one event may make. The number falls with the number of nodes, because each
+// search copies the free amounts of all nodes.
 std::size_t looks_at(const Cluster& cluster) {
     const std::size_t nodes = std::max<std::size_t>(cluster.index.nodes().size(), 1);
     return std::clamp(limits::nodes_looked_at / nodes, limits::looks_least, limits::looks_most);
@@ -284,9 +284,10 @@ Victims chosen_of(const Cluster& cluster, const WhatIf& what_if, const Victims& 
     return shrinking;
 }
 
-// Returns true if the preemptor needs the victim's resources: it fits with them and not without them. `strictly` counts
-// only nodes and quotas that nobody else has reserved. `as_asked` is for the run that the request was made for, which
-// may have counted on more. `claimed`: the quotas as at the begin of a scheduling cycle.
+// Returns true if the preemptor needs the resources of `victim`: it fits if the victim ends, and does not fit
+// otherwise. Reckoned::strictly: the preemptor may not use nodes and quotas that are reserved for other runs.
+// Reckoned::as_asked: it may, as when its preemption was requested. `claimed`: the quotas as a scheduling cycle has
+// them at its begin.
 enum class Reckoned { as_asked, strictly };
 bool needs(const Cluster& cluster, const Quotas& claimed, const Preemptor& preemptor, AttemptId victim, Time now,
            Reckoned how) {
@@ -295,7 +296,7 @@ bool needs(const Cluster& cluster, const Quotas& claimed, const Preemptor& preem
     for (const RunId id : cluster.index.reserving()) {
         if (id == preemptor.run.id) continue;
         open &= ~cluster.index.reserved().bit_of(id);
-        least.starts(id);  // It is counted by reserve() below.
+        least.starts(id);  // reserve() in the next line counts the demand of this run.
         least.reserve(cluster.runs.at(id).spec.queue, demand_of(cluster.runs.at(id)));
     }
     if (WhatIf(cluster, least, preemptor, now, open, victim).fits_without({})) return false;
@@ -363,7 +364,7 @@ std::optional<PreemptionPlan> plan_preemption(const Change& change, Quotas quota
     if (whole.empty() && !requested_until) return std::nullopt;
     if (never_within_quota(cluster, quotas, preemptor, change.now(), whole)) return std::nullopt;
     const WhatIf what_if(cluster, quotas, preemptor, change.now(), open);
-    if (what_if.fits_without({}))  // Earlier requests already free enough.
+    if (what_if.fits_without({}))  // Earlier requests already free enough resources.
         return requested_until ? std::optional(PreemptionPlan{.victims = {}, .by = *requested_until}) : std::nullopt;
     const Victims shrunk = victims(cluster, quotas, preemptor, change.now(), Part::shrunk);
     Victims chosen = what_if.still_preemptable(chosen_of(cluster, what_if, shrunk, whole));

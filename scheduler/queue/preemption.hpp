@@ -13,7 +13,7 @@ namespace rtrain::core {
 class Change;
 
 // The runs to preempt so that the waiting run fits on nodes of the mask, and the time by which their resources are
-// free. `victims` is empty if an earlier plan has already requested all that is needed.
+// free. `victims` is empty if earlier requests already free enough.
 struct PreemptionPlan {
     Victims victims;
     Time by;

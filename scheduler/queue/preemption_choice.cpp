@@ -13,7 +13,7 @@ namespace {
 
 struct Choice {
     std::int64_t lost = 0;
-    std::vector<std::size_t> of;  // ascending indexes into `all`
+    std::vector<std::size_t> of;  // indexes into `all`, ascending
     bool dearer_than(const Choice& other) const {
         if (lost != other.lost) return lost > other.lost;
         if (of.size() != other.of.size()) return of.size() > other.of.size();
@@ -46,7 +46,7 @@ Choice greedy(const Victims& all, const Enough& enough) {
     return choice;
 }
 
-// Counts the tries that are left.
+// Counts how many calls of `enough`, and how many sets of victims, may still be tried.
 struct Tries {
     const Victims& all;
     const Search& search;

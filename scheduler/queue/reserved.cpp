@@ -11,7 +11,7 @@
 namespace rtrain::core {
 namespace {
 
-// Returns the reservations that the run's own respects: those of its priority or a higher one.
+// Returns the reservations that this run's reservation must not delay: those of other runs with at least its priority.
 ReservationMask respected_by(const ClusterIndex& index, const Run& run) {
     ReservationMask respected = 0;
     for (const auto& [id, entry] : index.reserved().entries())
@@ -21,7 +21,7 @@ ReservationMask respected_by(const ClusterIndex& index, const Run& run) {
 
 }  // namespace
 
-// Could both use one of the nodes? Gangs that ask alike of a node could, without looking at any.
+// Gangs with the same constraints on nodes can use the same nodes, so no node is examined for them.
 bool same_kind(const ClusterIndex& index, std::uint32_t a, std::uint32_t b) {
     const GangRequest &first = index.shape(a).gang, &second = index.shape(b).gang;
     const auto needs_gpu = [](const GangRequest& gang) {

@@ -29,7 +29,7 @@ std::vector<std::string> queue_names(const Queues& queues) {
 
 FairShare::FairShare(const Cluster& cluster, const ClusterIndex& index, Time now)
     : queues_(cluster.queues), totals_(index.totals()) {
-    if (queues_.rules.empty()) return;  // With one queue there is nothing to share.
+    if (queues_.rules.empty()) return;  // With one queue there is nothing to divide.
     for (const auto& [queue, use] : cluster.use) {
         add(used_[queue], level_at(use, now, queues_.half_life));
         add(used_[queue], use.held);
@@ -103,7 +103,8 @@ std::optional<OverQuota> Quotas::beyond_user_limit(const std::string& queue, con
     return std::nullopt;
 }
 
-// A run that has started goes on after a failure, a drain or a resize, unless the budget preempts.
+// A budget that is used up does not stop a run that has started: it continues after a failure, a drain or a resize.
+// Only `budget_preempts` changes that.
 std::optional<OverQuota> Quotas::beyond_budget(const std::string& queue, const Sums& demand,
                                                const Borrower& who) const {
     if (!budgets_count_ || gpus_of(demand).ticks == 0) return std::nullopt;
@@ -169,7 +170,7 @@ Borrower borrower(const Run& run, Time now) {
 void Quotas::withhold(const Run& run, const Sums& demand) {
     const Withheld withheld{
         .demand = demand, .from = run.reserved_from.ms == 0 ? unknown_end : run.reserved_from, .waiting = &run};
-    bool within = true;  // nothing is promised of what the queue borrows
+    bool within = true;  // false: the queue, or one below it, borrows; nothing is withheld for what it borrows
     for (const std::string* at = &run.spec.queue; !at->empty(); at = &rules_of(queues_, *at).parent) {
         const bool own_here = own_beside(withheld_[*at], *at, withheld);
         within &= own_here;
@@ -179,8 +180,8 @@ void Quotas::withhold(const Run& run, const Sums& demand) {
     }
 }
 
-// Returns true if the queue stays within its own quota with this demand and all that is withheld for others, now or
-// when the reservation begins.
+// Returns true if the queue stays within its own quota with the demand of `withheld`, and with all demands in `others`.
+// It is enough that this is so now, or at the begin of the reservation.
 bool Quotas::own_beside(const std::map<RunId, Withheld>& others, const std::string& queue,
                         const Withheld& withheld) const {
     Sums with = withheld.demand;
@@ -199,7 +200,8 @@ void Quotas::starts(RunId run) {
         for (auto& [queue, runs] : *by_queue) runs.erase(run);
 }
 
-// withheld() would count the ends of attempts a second time that the plan counts as ended.
+// `withheld_` and `not_lent_` subtract the attempts that end before a reservation begins. The plan has counted these
+// attempts as ended already, so the demands move to `reserved_`.
 void Quotas::start_withheld_by(Time time, const Run& waiting) {
     std::map<RunId, Withheld> begin;
     for (auto* by_queue : {&withheld_, &not_lent_})
@@ -214,8 +216,8 @@ void Quotas::start_withheld_by(Time time, const Run& waiting) {
     for (const auto& [run, withheld] : begin) reserve(withheld.waiting->spec.queue, withheld.demand);
 }
 
-// Returns the amount of the resource that attempts below the queue hold and that is expected to be free when the
-// reservation begins.
+// Returns how much of the resource `name` will be free by the time when the reservation `withheld` begins. Counts
+// attempts of the queue `above` and of the queues below it.
 Sum Quotas::ending(const Withheld& withheld, const std::string& above, const std::string& name, bool borrows) const {
     const ClusterIndex& index = cluster_.index;
     if (!borrows && withheld.from != unknown_end) return amount_of(ended_by(withheld.from, above), name);
@@ -232,8 +234,10 @@ Sum Quotas::ending(const Withheld& withheld, const std::string& above, const std
     return sum;
 }
 
-// Returns the amount by which the queue must stay below its quota because of reservations: the maximum over their
-// begins of the withheld amounts until then, less what ends before.
+// Returns the amount of the resource `name` that the run `who` must leave free in the quota of the queue `above`,
+// because of reservations. For each begin of a reservation: add the demands of all reservations that begin by then, and
+// subtract what attempts give back before. The result is the maximum over these begins. `borrows`: the run's queue
+// would borrow the amount, so the list `not_lent_` applies.
 Sum Quotas::withheld(const std::string& above, const std::string& name, const Borrower& who, bool borrows) const {
     Sum most;
     const auto& by_queue = borrows ? not_lent_ : withheld_;
@@ -241,7 +245,7 @@ Sum Quotas::withheld(const std::string& above, const std::string& name, const Bo
     if (entry == by_queue.end()) return most;
     std::vector<const Withheld*> some;
     for (const auto& [run, withheld] : entry->second) {
-        // Within its own quota a run goes before reservations of a lower priority.
+        // A run within its own quota comes before reservations of a lower priority.
         if (!borrows && who.record != nullptr && withheld.waiting->spec.priority < who.record->spec.priority) continue;
         const bool over_before = who.over_by && withheld.from != unknown_end && *who.over_by <= withheld.from;
         const bool own_program = who.record != nullptr && withheld.from == unknown_end &&
@@ -271,7 +275,7 @@ bool Quotas::own(const std::string& queue, const Sums& demand) const {
     });
 }
 
-// Returns what the attempts of the queue and those below it hold that are expected to end until then.
+// Returns the sum of what the queue's attempts hold that are expected to end by `time`. Includes the queues below it.
 Sums Quotas::ended_by(Time time, const std::string& queue) const {
     const ClusterIndex& index = cluster_.index;
     Sums ended;
@@ -288,7 +292,7 @@ Sums Quotas::ended_by(Time time, const std::string& queue) const {
     return ended;
 }
 
-// Returns true if the queue stays within its own quota with this demand at a later time.
+// Returns true if the queue stays within its own quota when it holds `demand` too, at the later time `time`.
 bool Quotas::own_at(const std::string& queue, const Sums& demand, Time time) const {
     const QueueRules& rules = rules_of(queues_, queue);
     if (rules.quota.empty() || time == unknown_end) return rules.quota.empty();
@@ -313,7 +317,7 @@ const std::string& Quotas::child_towards(const std::string& queue, const std::st
     return *at;
 }
 
-// A queue within its own quota has borrowed nothing, even if the queues above it have.
+// If a queue is within its own quota, it has borrowed nothing, even if the queues above it have borrowed.
 bool Quotas::can_reclaim(const std::string& holder, const std::string& preemptor, const Sums& demand) const {
     std::set<std::string> within;
     for (const std::string* at = &holder; !rules_of(queues_, *at).parent.empty(); at = &rules_of(queues_, *at).parent) {
@@ -349,8 +353,8 @@ bool Quotas::borrowed(const std::string& queue) const {
     return false;
 }
 
-// Checks each queue on the way up. If a queue is beyond its quota, its parent must lend the difference. A queue that
-// borrows gets nothing more while the lender reclaims its quota.
+// Checks the quota of the queue and of each queue above it. If a queue would exceed its quota, its parent must lend the
+// difference. A queue that borrows gets nothing more while the lender reclaims its quota.
 std::optional<OverQuota> Quotas::refuses(const std::string& queue, const Sums& demand, const Borrower& who) const {
     if (auto over = beyond_limits(queue, demand, who)) return over;
     bool beyond_below = false;

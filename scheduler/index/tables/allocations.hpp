@@ -17,7 +17,7 @@ namespace rtrain {
 
 using QueueUser = std::pair<std::string, std::string>;  // a queue and a user
 struct UserHold {                                       // the holdings of one user in one queue
-    std::int64_t runs = 0;                              // with a live attempt
+    std::int64_t runs = 0;                              // number of the user's runs with a live attempt
     Sum gpus;
     bool operator==(const UserHold&) const = default;
 };
@@ -27,23 +27,25 @@ struct Allocation {
     std::string queue, user;
     Sums total;
     ByNode by_node;
-    std::map<NodeId, std::uint32_t> zero_bundles;  // number of workers without resources
-    Time end = unknown_end;                        // as far as the records determine it
-    ReservationMask ends_before = 0;               // the reservations on the attempt's nodes that count on its end
+    // key: the node; value: number of workers that hold no resource there
+    std::map<NodeId, std::uint32_t> zero_bundles;
+    Time end = unknown_end;           // expected end, as far as the records determine it
+    ReservationMask ends_before = 0;  // the reservations on the attempt's nodes that expect it to end before they begin
 };
 // Returns what the attempt holds of each node. Its total is not computed yet.
 Allocation allocation_of(const Run& run, const Attempt& attempt);
 
 class Allocations {
   public:
-    void add(AttemptId id, Allocation allocation);  // computes the total
+    void add(AttemptId id, Allocation allocation);  // also computes the allocation's total
     void remove(AttemptId id);
     bool contains(AttemptId id) const { return live_.contains(id); }
     Allocation& at(AttemptId live) { return attempts_.at(live); }
     const Allocation& at(AttemptId live) const { return attempts_.at(live); }
     const std::set<AttemptId>& live() const { return live_; }
     const std::map<std::string, Sums>& in_use() const { return in_use_; }  // key: the queue; may have empty sums
-    const std::map<QueueUser, UserHold>& user_holds() const { return user_holds_; }  // has users with live attempts
+    // the holdings of each user with a live attempt
+    const std::map<QueueUser, UserHold>& user_holds() const { return user_holds_; }
 
   private:
     std::set<AttemptId> live_;

@@ -22,7 +22,7 @@ static_assert(unknown_end == unknown_begin);
 
 class ExpectedEnds {
   public:
-    void put(const Release& release);  // a live attempt with a fixed end
+    void put(const Release& release);  // adds a live attempt with a fixed end
     void put_restless(AttemptId live);
     void remove(AttemptId id);
     const std::set<Release>& ends() const { return ends_; }

@@ -9,8 +9,8 @@
 namespace rtrain {
 namespace {
 
-// True if `others` spans no more nodes than `answer` (or no fewer, where the gang is to be spread), and no more nodes
-// with GPUs for bundles that need none.
+// Returns true if the placement `others` is as good as `answer` for the gang. It spans no more nodes (no fewer, for a
+// gang that is spread), and puts bundles without GPUs on no more nodes with GPUs.
 bool serves_as_well(const std::vector<NodeView>& nodes, const GangRequest& gang, const PlacementAnswer& others,
                     const PlacementAnswer& answer) {
     if (others.verdict != Verdict::feasible_now) return false;
@@ -59,8 +59,8 @@ PlacementAnswer place_now(Shape& shape, NodeTable& nodes, bool has_reservations,
 
 }  // namespace
 
-// The index of free slots subtracts the seats of closed reservations itself. For other shapes this check is made before
-// every node is examined.
+// Checks sums of free amounts before every node is examined. The index of free slots needs no such check, because it
+// subtracts the seats of closed reservations itself.
 bool GangSearch::room_for(Shape& shape, NodeTable& nodes, bool has_reservations, ReservationMask open) const {
     if (still_full(shape, nodes, open)) return false;
     const auto enough = [&](auto&& free_of) {

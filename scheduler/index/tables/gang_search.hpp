@@ -1,7 +1,7 @@
-// Answers about the room for a gang, and what is remembered of them: verdicts on the empty cluster here, refusals and
-// handles for the index of free slots in the shape.
-// Invariant: a stored answer is equal to that of a new search. A change of a node removes the answers that it can make
-// wrong (forget_ever), or is counted among the gains that a refusal is compared with.
+// Answers whether a gang has room, and stores the answers. This class stores the verdicts on the empty cluster. The
+// Shape stores refusals, and handles for the index of free slots. Invariant: a stored answer is equal to that of a new
+// search. If a node changes, forget_ever removes the answers that the change can make wrong, or the change counts as a
+// gain that a refusal is compared with.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class GangSearch {
     bool ever(std::uint32_t number, Shape& shape, NodeTable& nodes);
     // Places the gang. Prefers nodes without seats of closed reservations if these serve as well.
     PlacementAnswer place(Shape& shape, NodeTable& nodes, bool has_reservations, ReservationMask open);
-    bool fits(Shape& shape, NodeTable& nodes, bool has_reservations, ReservationMask open);  // true: it fits now
+    bool fits(Shape& shape, NodeTable& nodes, bool has_reservations, ReservationMask open);  // true: the gang fits now
     // Returns null if the index of free slots cannot answer for the shape.
     static const UniformGang* uniform(Shape& shape, NodeTable& nodes, ReservationMask open, OnReserved on_reserved);
     // Returns true if an earlier search with this mask, or with a wider one, found no room, and no node that has gained

@@ -16,7 +16,7 @@ class NodeReservations {
   public:
     const Reservations& all() const { return all_; }
     bool empty() const { return all_.empty(); }
-    // Without nodes in `seats`: drops the run's reservation. Returns the reservation's bit.
+    // Sets the run's reservation. Drops it if `seats` has no nodes. Returns the reservation's bit.
     ReservationMask reserve(RunId run, ReservedSeats seats, NodeTable& nodes, Allocations& allocations);
     void renew_node(std::size_t place, NodeTable& nodes, Allocations& allocations) const;
     // Updates an attempt that is new, or whose expected end has changed.

@@ -26,8 +26,8 @@ class NodeTable {
     const std::set<AttemptId>& attempts_on(const NodeId& id) const;
     ReservationMask mask(std::size_t place) const { return masks_[place]; }
     const NodeHolds& holds(std::size_t place) const { return holds_[place]; }
-    const Sums& free() const { return free_; }      // on ready nodes
-    const Sums& totals() const { return totals_; }  // over all nodes that are not lost, with GPUs
+    const Sums& free() const { return free_; }      // sums over the ready nodes
+    const Sums& totals() const { return totals_; }  // sums over all nodes that are not lost, including GPUs
     std::size_t awaited() const { return awaited_; }
     FreeIndex& free_slots() { return free_slots_; }
     const FreeIndex& free_slots() const { return free_slots_; }
@@ -36,10 +36,11 @@ class NodeTable {
     std::vector<NodeView> views(ReservationMask open) const;
 
     // ---- changes
-    NodeView view_of(const Node& node);             // with the free amounts that live attempts leave
+    NodeView view_of(const Node& node);  // the record as a view, with the free amounts that live attempts leave
     std::optional<std::size_t> put(NodeView view);  // returns the node's index into views() if it is new
     void erase(const NodeId& id);
-    void count_change(const NodeId& id);  // called before the record's change is put: gangs may find room there
+    // counts the change of a node as a gain, since gangs may find room there; called before the change is put
+    void count_change(const NodeId& id);
     void take(AttemptId id, const Allocation& allocation);
     void give_back(AttemptId id, const Allocation& allocation);
     void put_holds(std::size_t place, NodeHolds holds);

@@ -12,11 +12,11 @@
 
 namespace rtrain {
 
-struct LinksOfRun {            // as they were added
+struct LinksOfRun {            // the run's entries, stored as they were added
     std::vector<RunId> after;  // the runs whose end the run waits for
     std::string array{};       // see array_key(); empty unless the run waits for a place in its job array
-    bool is_elastic = false;   // it runs, and its number of workers may change
-    RunId owner{};             // the run that it ends with; 0: none
+    bool is_elastic = false;   // the run is running, and its number of workers may change
+    RunId owner{};             // the run with which this run ends; 0: none
     bool is_yielding = false;
 };
 

@@ -12,7 +12,7 @@
 
 namespace rtrain {
 
-struct NamesOfRun {  // as they were added
+struct NamesOfRun {  // the run's entries, stored as they were added
     std::string name, user, submit_key;
     bool is_live = false;
 };
@@ -22,7 +22,8 @@ class RunNames {
     void add(RunId id, const NamesOfRun& names);
     void remove(RunId id, const NamesOfRun& names);
     std::optional<RunId> live_run(const std::string& name) const;
-    std::optional<RunId> submitted(const std::string& user, const std::string& key) const;  // the first of an array
+    // the run with this submit key; of an array the first run
+    std::optional<RunId> submitted(const std::string& user, const std::string& key) const;
     bool operator==(const RunNames&) const = default;
 
   private:

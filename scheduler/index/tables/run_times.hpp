@@ -12,12 +12,12 @@
 
 namespace rtrain {
 
-struct TimesOfRun {                   // as they were added
-    std::optional<Time> limit;        // a limit of the job spec ends the run
-    std::optional<Time> retry;        // a backoff ends
-    std::optional<Time> reservation;  // the run's reservation begins
-    std::optional<Time> growth;       // an elastic run may grow
-    std::optional<Time> starvation;   // the run has waited so long that it counts as starving
+struct TimesOfRun {                   // the run's entries, stored as they were added
+    std::optional<Time> limit;        // time at which a limit of the job spec ends the run
+    std::optional<Time> retry;        // time at which a backoff ends
+    std::optional<Time> reservation;  // time at which the run's reservation begins
+    std::optional<Time> growth;       // time at which an elastic run may grow
+    std::optional<Time> starvation;   // time at which the run has waited so long that it counts as starving
 };
 
 class RunTimes {
@@ -27,7 +27,8 @@ class RunTimes {
     std::optional<Time> next_wake(Time after) const;
     std::vector<RunId> limits_until(Time now) const;  // sorted by id
     std::vector<RunId> retries_until(Time until) const;
-    bool is_due_within(Time after, Time until) const;  // one of the times except limits
+    // true if one of the run's times, other than a limit, lies in this span
+    bool is_due_within(Time after, Time until) const;
     bool operator==(const RunTimes&) const = default;
 
   private:

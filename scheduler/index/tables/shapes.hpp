@@ -20,20 +20,24 @@ struct Shape {
     std::uint32_t waiting = 0;
     using Asked = std::pair<ReservationMask, OnReserved>;
     std::map<Asked, UniformGang> uniform{};  // handles for shapes that the index of free slots can place
-    bool unlike = false;  // true: the index of free slots cannot place this shape, so every node is examined
-    // the masks with which no room was found, and Gains::count() at that time
+    bool unlike = false;  // true: the index of free slots cannot place this shape, so a search examines every node
+    // Key: a mask with which no room was found. Value: Gains::count() at that time.
     std::map<ReservationMask, std::uint64_t> full{};
 };
 
 class Shapes {
   public:
-    std::uint32_t use(const GangRequest& gang);  // counts one more waiting run with this request
+    // counts one more waiting run with this request, and returns its shape's number
+    std::uint32_t use(const GangRequest& gang);
     void use_again(std::uint32_t number) { ++shapes_[number].waiting; }
-    bool release(std::uint32_t number);  // counts one less; returns true if no run waits with this request any more
+    // counts one waiting run less; returns true if no run waits with this request any more
+    bool release(std::uint32_t number);
     Shape& operator[](std::uint32_t number) { return shapes_[number]; }
     const Shape& operator[](std::uint32_t number) const { return shapes_[number]; }
-    const std::vector<Shape>& all() const { return shapes_; }                     // also unused numbers
-    const std::string& key(std::uint32_t number) const { return keys_[number]; }  // equal for equal requests
+    // all shapes, by number; includes entries of unused numbers
+    const std::vector<Shape>& all() const { return shapes_; }
+    // the shape's key: equal for equal requests
+    const std::string& key(std::uint32_t number) const { return keys_[number]; }
     std::optional<std::uint32_t> find(const std::string& key) const;
 
   private:

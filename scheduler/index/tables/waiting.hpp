@@ -18,7 +18,8 @@ struct Waiter {  // a waiting run; ordered by age
 };
 struct WaitingBatch {  // the waiting runs of one line and one shape
     std::set<Waiter> by_age;
-    std::set<std::pair<Duration, RunId>> by_length;  // sorted by the wall_time limit; `for_ever` without one
+    // the runs, sorted by their wall_time limit; a run without a limit has `for_ever`
+    std::set<std::pair<Duration, RunId>> by_length;
 };
 inline constexpr Duration for_ever{INT64_MAX};
 

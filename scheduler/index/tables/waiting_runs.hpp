@@ -16,9 +16,9 @@ struct WaitingRun {
     Line line;
     std::uint32_t shape = 0;
     Waiter waiter;
-    Duration length;        // the wall_time limit; `for_ever` without one
+    Duration length;        // the run's wall_time limit; `for_ever` if it has none
     std::string program{};  // the program that submitted the run; may be empty
-    bool is_fresh = false;  // it has no wait reason yet
+    bool is_fresh = false;  // the run has no wait reason yet
     bool is_reserving = false;
 };
 
