@@ -1,6 +1,7 @@
-// The beginning of runs and attempts. An attempt has two files: `attempts/NNNNNN.json`, created exclusively, contains
-// its number; `attempts/NNNNNN/from.json`, created after the listing that decided it, contains its starting point.
-// Neither file ever changes. An attempt without `from` has started no worker and is ignored.
+// Begins runs and attempts. An attempt has two files. `attempts/NNNNNN.json` is created exclusively and contains the
+// attempt's number. `attempts/NNNNNN/from.json` contains the checkpoint that the attempt starts from; it is created
+// after the listing that decided it. Neither file ever changes. An attempt without from.json has started no worker and
+// is ignored.
 
 #include <algorithm>
 #include <set>
@@ -29,7 +30,7 @@ json claim_fields(const Claim& claim) {
     return value;
 }
 
-// Claims the next free number >= the claim's number.
+// Claims the first free number that is not less than the number in `claim`.
 Result<std::uint32_t> take_number(Store& store, const std::string& run_name, Claim& claim) {
     const std::uint32_t first = std::max<std::uint32_t>(claim.number, 1);
     for (claim.number = first; claim.number < first + numbers_tried; ++claim.number) {
@@ -43,7 +44,7 @@ Result<std::uint32_t> take_number(Store& store, const std::string& run_name, Cla
                  "is another cluster running it? See attempts/ in its directory"};
 }
 
-// Returns true if this is the first attempt of its run id: no lower attempt of that id has begun.
+// Returns true if this is the first attempt of its run id: no attempt of that id with a lower number has begun.
 bool first_of_its_run(const Listing& listing, const Claim& claim) {
     return std::none_of(listing.claims.begin(), listing.claims.end(), [&](const auto& entry) {
         const Claim& other = entry.second;
@@ -66,18 +67,19 @@ Result<SoundCheckpoint> wanted_checkpoint(Store& store, const std::string& run_n
                  "rtrain checkpoints list shows those there are"};
 }
 
-// Returns the number of reports on the live branch up to this checkpoint: those before its attempt, and those of its
-// attempt.
+// Returns the number of reports on the live branch up to this checkpoint: those of its own attempt, and those of
+// earlier attempts.
 Result<std::uint64_t> reports_up_to(Store& store, const std::string& run_name,
                                     const std::optional<Manifest>& manifest) {
     if (!manifest) return std::uint64_t{0};
     const auto begin = read_object(store, from_path(run_name, manifest->attempt));
     if (!begin && begin.error().code != ErrorCode::not_found) return begin.error();
-    const json before = begin ? begin->value("reports_before", json(0)) : json(0);  // absent in older runs
+    // runs of older versions have no such field
+    const json before = begin ? begin->value("reports_before", json(0)) : json(0);
     return (before.is_number_unsigned() ? before.get<std::uint64_t>() : 0) + manifest->report;
 }
 
-// Returns the checkpoints of earlier runs of the name on the branch that this attempt continues.
+// Returns the checkpoints that earlier runs of this name have committed on the branch that this attempt continues.
 std::vector<EarlierCheckpoint> earlier_ones(Listing& listing, const Claim& claim, const std::optional<Manifest>& from) {
     std::vector<EarlierCheckpoint> earlier;
     mark_branch(listing, from ? from->attempt : 0, from ? from->report : 0);
@@ -176,7 +178,7 @@ Result<ClaimAnswer> claim_attempt(Store& store, const std::string& run_name, Cla
                                   const NearerCopies& nearer) {
     const auto number = take_number(store, run_name, claim);
     if (!number) return number.error();
-    // Listed after the claim, so that no older attempt can commit unseen on the live branch.
+    // The listing is read after the claim was made, so that no older attempt can commit unseen on the live branch.
     auto listing = read_listing(store, run_name);
     if (!listing) return listing.error();
     const CheckedFiles files{.keep_in = keep_in, .nearer = nearer};

@@ -16,8 +16,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The last attempt is the one with the highest number on storage, because a restored run counts its own `attempts` from
-// one again. Without a head (local mode) `attempts` is that number.
+// Returns true if the run's last attempt has ended. The last attempt is the one with the highest number on storage,
+// because a restored run counts its own `attempts` from one again. Without a head (local mode) `attempts` is that
+// number.
 Result<bool> is_terminal(Store& store, const std::string& run_name, const Listing& listing) {
     const auto value = read_object(store, run_name + "/result.json");
     if (!value && value.error().code == ErrorCode::not_found) return false;
@@ -101,7 +102,7 @@ Status remove_garbage(Store& store, const std::string& run_name, const Garbage& 
     if (!store.local()) return store.remove_tree(garbage.path);
     const auto top = store.top();
     if (!top) return top.error().code == ErrorCode::not_found ? Status(Done{}) : top.error();
-    return remove_all_beneath(*top, garbage.path);  // These names are reserved for the Store.
+    return remove_all_beneath(*top, garbage.path);  // Names of this form are reserved for the Store.
 }
 
 Result<std::vector<std::string>> list_runs(Store& store) {

@@ -1,6 +1,6 @@
-// Finds the live branch: it follows `from` back from the highest attempt that has begun. For each attempt on the way,
-// only commits up to the checkpoint that the next attempt started from count. Later
-// commits of an older attempt, or of another cluster, are therefore on a dead branch.
+// Finds the live branch: starts at the highest attempt that has begun, and follows each attempt's `from` to the attempt
+// before. An older attempt's commits count only up to the checkpoint from which the next attempt started. Its later
+// commits, and those of another cluster, are on a dead branch.
 
 #include "storage/checkpoint/listing.hpp"
 
@@ -63,13 +63,14 @@ Status read_claim(Store& store, const StoreEntry& entry, std::uint32_t number, L
     const auto text = store.get(entry.path);
     if (!text && text.error().code != ErrorCode::damaged) return text.error();
     auto claim = text ? decode_claim(*text, entry.path) : Result<Claim>(text.error());
-    // The number of a damaged claim is still known; no decision depends on the rest.
+    // The number of a damaged claim is still known from its file name. No decision depends on its other fields.
     listing.claims[number] = claim ? std::move(*claim) : Claim{};
     listing.claims[number].number = number;
     return Done{};
 }
 
-// A damaged origin counts as unknown: the branch ends there, and the commits of its attempt are still found.
+// Reads from.json of an attempt. A damaged file counts as an unknown origin: the live branch ends there, and the
+// commits of this attempt still count.
 Status read_origin(Store& store, const StoreEntry& entry, std::uint32_t number, Listing& listing) {
     const auto value = read_object(store, entry.path);
     if (!value) return value.error().code == ErrorCode::damaged ? Status(Done{}) : value.error();
@@ -103,7 +104,7 @@ Status read_entry(Store& store, const std::string& run_name, const StoreEntry& e
 }
 
 void mark_live(Listing& listing) {
-    std::uint32_t attempt = 0;  // the highest attempt that has begun
+    std::uint32_t attempt = 0;  // number of the highest attempt that has begun
     for (const auto& [number, origin] : listing.origins) attempt = std::max(attempt, number);
     for (const auto& committed : listing.checkpoints)
         if (listing.claims.contains(committed.manifest.attempt))
@@ -120,7 +121,7 @@ void mark_branch(Listing& listing, std::uint32_t attempt, std::uint64_t last_rep
             if (committed.manifest.attempt == attempt && committed.manifest.report <= last_report)
                 committed.live = true;
         const auto origin = listing.origins.find(attempt);
-        // `from` leads to lower numbers only. Anything else is damage, and the branch ends there.
+        // `from` always names an attempt with a lower number. Any other value is damage, and the branch ends there.
         if (origin == listing.origins.end() || origin->second.from.empty() || origin->second.attempt >= attempt) return;
         attempt = origin->second.attempt;
         last_report = origin->second.report;

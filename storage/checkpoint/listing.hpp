@@ -25,23 +25,24 @@ struct Listing {
 };
 
 Result<Claim> decode_claim(const std::string& text, const std::string& path);
-// true if names/<directory> exists
+// true if the file names/<directory> exists, which claims the directory for a checkpoint
 bool claims_name(const Listing& listing, const std::string& run_name, std::string_view directory);
-// Returns true if deeper directories are claimed. Then `directory` only contains them: it is neither claimed nor
-// removed as a whole. `files` is a result of Store::list that includes names/<directory>.
+// Returns true if a directory below `directory` is claimed for a checkpoint. Then `directory` is only its parent: it is
+// not claimed itself, and not removed as a whole. `files` is a result of Store::list that includes the claims below
+// names/<directory>.
 bool holds_claims(const std::vector<StoreEntry>& files, const std::string& run_name, const std::string& directory);
 Result<Listing> read_listing(Store& store, const std::string& run_name);
-// Marks the branch that ends with this attempt's report as live.
+// Marks the checkpoints of the branch that ends with this report of this attempt as live.
 void mark_branch(Listing& listing, std::uint32_t attempt, std::uint64_t last_report);
-// Says where checked files of a remote store are kept, and which nearer copies may replace them.
+// Where checked files of a remote store are stored on this machine, and which local copies may replace them.
 struct CheckedFiles {
-    std::string keep_in{};  // empty: they are not kept
+    std::string keep_in{};  // directory for the checked files; empty: they are not kept
     NearerCopies nearer{};
 };
 Result<SoundCheckpoint> newest_sound_of(Store& store, const std::string& run_name, const Listing& listing,
                                         const CheckedFiles& files = {});
-// Returns the files because of which a committed checkpoint cannot be used: missing, short and changed ones. Further
-// files in its directory do not matter.
+// Returns the files because of which a committed checkpoint cannot be used: missing, short and changed ones. Files in
+// its directory that the manifest does not list do not matter.
 Result<std::vector<std::string>> file_faults(Store& store, const std::string& run_name,
                                              const CommittedCheckpoint& committed, const Listing& listing,
                                              const CheckedFiles& files = {});

@@ -98,14 +98,14 @@ Status write_manifest(Store& store, const std::string& run_name, const Manifest&
                          std::to_string(whole_most >> 20) + " MiB: " + std::to_string(manifest.files.size()) + " files",
                      "put fewer files into a checkpoint, or shorter metrics into a report"};
     const auto created = store.create(manifest_path(run_name, manifest.directory), text);
-    if (!created) {  // A store also returns conflict while it is busy with the name, which is temporary.
+    if (!created) {  // A store also returns `conflict` while another request writes the same name, which is temporary.
         Error error = created.error();
         if (error.code == ErrorCode::conflict) error.code = ErrorCode::unreachable;
         return error;
     }
     if (*created) return Done{};
-    // A commit that is repeated because its answer was lost has the same content. Any other content is a second commit
-    // of one name.
+    // The manifest exists already. Equal content means that this commit is repeated because its answer was lost. Any
+    // other content is a second commit under one name.
     const auto there = store.get(manifest_path(run_name, manifest.directory));
     if (!there) return there.error();
     auto seen = decode_manifest(*there);

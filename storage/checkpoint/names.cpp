@@ -1,6 +1,6 @@
-// Names that programs give to their checkpoints: <run>/names/<name> says which report the directory of that name
-// belongs to. A name is never given to a second report, so an attempt that was fenced off never writes to the directory
-// of a later one. A directory that the training loop has made itself may lie deeper: names/epochs/3 is the claim of
+// Handles names that programs give to their checkpoints. The file <run>/names/<name> records which report owns the
+// directory of that name. A name is never given to a second report, so an attempt that was fenced off never writes to
+// the directory of a later one. A directory that the training loop has made may lie deeper: names/epochs/3 claims
 // epochs/3. Because a file and a directory cannot share a name, no checkpoint lies inside of another one.
 
 #include "base/checkpoint_name.hpp"
@@ -16,7 +16,7 @@ std::string claim_text(const DirectoryClaim& claim) {
     return file_text({{"schema_version", 1}, {"attempt", claim.attempt}, {"report", claim.report}});
 }
 
-// Returns true if `claim` has the name. not_found: no report has it.
+// Returns true if `claim` owns the name, and false if another report does. Returns not_found if no report does.
 Result<bool> has_name(Store& store, const std::string& run_name, const std::string& directory, DirectoryClaim claim) {
     const auto there = read_directory_claim(store, run_name, directory);
     if (there) return *there == claim;

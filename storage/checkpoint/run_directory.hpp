@@ -27,19 +27,20 @@ struct Claim {  // attempts/NNNNNN.json: created exclusively when an attempt beg
     std::string from;
     std::uint32_t world_size = 0;
     std::vector<std::string> nodes;
-    std::string job_json;  // the job spec of this attempt
+    std::string job_json;  // the job spec of this attempt, as JSON
     std::int64_t wall_ms = 0;
-    bool begun = false;                        // true: `from` is decided, so workers may have started
-    std::optional<std::string> code_sha256{};  // hash of the code archive; may be empty; nullopt in older claims
-    std::string array{};                       // the job array it belongs to; empty: none
+    bool begun = false;  // true: `from` is decided, so workers may have started
+    // hash of the code archive; may be empty; nullopt in claims of older versions
+    std::optional<std::string> code_sha256{};
+    std::string array{};  // the job array that the run belongs to; empty: none
     std::uint32_t array_index = 0;
-    // True if the attempt's checkpoints count for the `num_to_keep` of later runs of the name. It was written by a
-    // version that records this before it deletes any, or under a `num_to_keep` of its own.
+    // True if the attempt's checkpoints count for the `num_to_keep` of later runs of the name. In claims of older
+    // versions, which have no such flag, it is true if the attempt's job set a `num_to_keep`.
     bool counts = false;
 };
 
 struct ManifestFile {
-    std::string path;  // relative to the checkpoint directory
+    std::string path;  // path relative to the checkpoint's directory
     std::int64_t bytes = 0;
     std::string sha256;
     std::uint32_t rank = 0;
@@ -65,14 +66,15 @@ inline constexpr std::uint32_t run_format = 3;
 struct RunHeader {
     std::string name, cluster_id, run_id, user, job_json, code_sha256;
     std::int64_t wall_ms = 0;
-    std::uint32_t format = run_format;  // a greater number is refused as `invalid`
+    // version of the layout; a greater number than this program knows is refused as `invalid`
+    std::uint32_t format = run_format;
 };
 Result<bool> create_run(Store&, const RunHeader&);  // writes the present format, whatever the header contains
 Result<RunHeader> read_run(Store&, const std::string& run_name);
 Result<RunHeader> decode_run(const std::string& text, const std::string& path);  // `path` is used in messages
 
-// Access to copies of files that are nearer than a remote store. They are hints: each copy is hashed after it was
-// placed, as a download is, and a wrong one is replaced by a download.
+// Access to copies of files that are nearer than a remote store. A copy may be wrong: each one is hashed after it was
+// placed, as a download is, and a wrong copy is replaced by a download.
 struct NearerCopies {
     // Places what may be the file's content at `target`, as a new file that no other process has open. Returns false if
     // there is no copy.
@@ -83,23 +85,25 @@ struct NearerCopies {
     std::function<void()> make_room{};
 };
 
-struct EarlierCheckpoint {  // a checkpoint of an earlier run of the name
+struct EarlierCheckpoint {  // a checkpoint that an earlier run of this name has committed
     Manifest manifest;
-    bool counts = false;  // as in the claim of its attempt
+    bool counts = false;  // as Claim::counts of the checkpoint's attempt
 };
 struct ClaimAnswer {
     std::uint32_t number = 0;
     std::string from;
     std::uint64_t reports_before = 0;  // number of reports on the live branch up to `from`
     std::vector<std::string> damaged;  // newer checkpoints that were skipped: "checkpoint_000007-a001: model.pt: ..."
-    std::vector<EarlierCheckpoint> earlier;  // on the live branch up to `from`; oldest first
+    // the checkpoints of earlier runs on the live branch up to `from`; oldest first
+    std::vector<EarlierCheckpoint> earlier;
 };
-// Claims the next attempt number >= `claim.number`, then lists the run's checkpoints, chooses `from` by that listing,
-// and writes the choice as a new file before it returns. Workers start after that. `from` is the newest sound
+// Claims the first free attempt number that is not less than `claim.number`. Then lists the run's checkpoints, chooses
+// `from` by that listing, and writes the choice as a new file. Workers start after that. `from` is the newest sound
 // checkpoint on the live branch. In the first attempt of a run id, `restore_from` (a committed directory, else
 // not_found) replaces it. Later attempts ignore `restore_from` and continue from the checkpoints of the first one.
-// `keep_in`: a local directory for the files of `from` where the store is not local: they were downloaded to be
-// checked, and `fetch_checkpoint` into it does not download them again. `nearer`: what is put there is checked instead.
+// `keep_in`: a local directory for the files of `from` if the store is not local. These files were downloaded to be
+// checked, and `fetch_checkpoint` into the directory does not download them again. `nearer`: local copies that are
+// checked instead of downloads.
 Result<ClaimAnswer> claim_attempt(Store&, const std::string& run_name, Claim claim, const std::string& restore_from,
                                   const std::string& keep_in = {}, const NearerCopies& nearer = {});
 Result<std::vector<Claim>> read_claims(Store&, const std::string& run_name);  // sorted by number
@@ -109,16 +113,18 @@ std::optional<Claim> newest_claim(Store&, const std::string& run_name);
 
 struct CommittedCheckpoint {
     Manifest manifest;
-    bool live = false;   // true: on the live branch
-    std::string damage;  // why the manifest cannot be read; then only directory and attempt are set
+    bool live = false;  // true: on the live branch
+    // why the manifest cannot be read; not empty: only directory and attempt are set; empty: the manifest is sound
+    std::string damage;
 };
 // Returns all committed checkpoints, oldest first, with the live branch marked.
 Result<std::vector<CommittedCheckpoint>> list_checkpoints(Store&, const std::string& run_name);
-// Hashes the files again. Returns one entry per faulty file, with its name and fault.
+// Hashes the checkpoint's files again. Returns one entry per faulty file, with its name and fault.
 Result<std::vector<std::string>> verify_checkpoint(Store&, const std::string& run_name, const std::string& directory);
-// The newest checkpoint on the live branch whose files equal what was committed, and the newer ones that were skipped.
+// The newest checkpoint on the live branch whose files equal what was committed, and the newer checkpoints that were
+// skipped as damaged.
 struct SoundCheckpoint {
-    std::optional<Manifest> manifest;  // nullopt: start from the beginning
+    std::optional<Manifest> manifest;  // the checkpoint; nullopt: there is none, so training starts from the beginning
     std::vector<std::string> damaged;
 };
 Result<SoundCheckpoint> newest_sound(Store&, const std::string& run_name);
@@ -129,19 +135,22 @@ Status write_manifest(Store&, const std::string& run_name, const Manifest&);
 // deeper directory claims it; `claim_directory` claims names directly in the run's directory only.
 struct DirectoryClaim {
     std::uint32_t attempt = 0;
-    std::uint64_t report = 0;  // 0: the directory's name contains the attempt only
+    // index of the report; 0: unknown, because the directory's name contains only the attempt
+    std::uint64_t report = 0;
     bool operator==(const DirectoryClaim&) const = default;
 };
 // Claims the directory for a report. Returns true if it belongs to that report, also if the report claims it again.
 // Returns false if the name is taken, not allowed, or used by other files of the run, or if the run has format 1.
 Result<bool> claim_directory(Store&, const std::string& run_name, const std::string& directory, DirectoryClaim);
-// Returns the report that a directory belongs to. not_found: no report; damaged: the claim cannot be read.
+// Returns the report that a directory belongs to. Errors: not_found (it belongs to none), damaged (the claim cannot be
+// read).
 Result<DirectoryClaim> owner_of(Store&, const std::string& run_name, const std::string& directory);
 // Fails with `invalid` unless the directory may hold a checkpoint of this report.
 Status check_owner(Store&, const std::string& run_name, const std::string& directory, DirectoryClaim);
-// removes the manifest first
+// removes the manifest before the files
 Status delete_checkpoint(Store&, const std::string& run_name, const std::string& directory);
-// Copies a checkpoint to a local directory and checks the hashes. With a local store it returns the present path.
+// Copies a checkpoint to a local directory and checks the hashes. With a local store it copies nothing and returns the
+// checkpoint's own path.
 Result<std::string> fetch_checkpoint(Store&, const std::string& run_name, const std::string& directory,
                                      const std::string& to_local, const Progress& progress,
                                      const NearerCopies& nearer = {});
@@ -158,7 +167,7 @@ struct AttemptEnd {  // attempts/NNNNNN/end.json
     std::string state, cause;
     std::optional<std::uint32_t> first_failure;  // the rank that failed first
     std::int64_t started_wall_ms = 0, ended_wall_ms = 0;
-    std::map<std::uint32_t, RankEnd> ranks;  // ranks on the node of rank 0
+    std::map<std::uint32_t, RankEnd> ranks;  // ends of the ranks on rank 0's node; key: the rank
     bool operator==(const AttemptEnd&) const = default;
 };
 std::string encode(const AttemptEnd&);
@@ -170,7 +179,7 @@ struct RunOutcome {  // result.json
     // The highest attempt number. A result that is older than the newest claim does not describe that attempt.
     std::uint32_t attempts = 0;
     std::uint32_t failures = 0;
-    std::string checkpoint, metrics_json;  // the latest ones
+    std::string checkpoint, metrics_json;  // directory and metrics of the latest checkpoint
     std::vector<std::string> warnings;
     std::int64_t submitted_wall_ms = 0, ended_wall_ms = 0;
 };
@@ -183,13 +192,14 @@ struct Garbage {
     std::string why;
 };
 struct GarbagePlan {
-    // True if result.json exists and no attempt began after it. Otherwise nothing may be removed.
+    // True if result.json exists and no attempt began after it was written. Otherwise nothing may be removed.
     bool terminal = false;
     std::vector<Garbage> items;
 };
-// Finds uncommitted directories, dead branches and unfinished files. Never includes a checkpoint that a `from` names.
+// Finds uncommitted directories, dead branches and unfinished files. Never includes a checkpoint that some attempt's
+// `from` names.
 Result<GarbagePlan> plan_garbage(Store&, const std::string& run_name);
-// removes the manifest of a checkpoint first
+// removes the manifest of a checkpoint before its files
 Status remove_garbage(Store&, const std::string& run_name, const Garbage&);
 
 // Returns 2 for "checkpoint_000007-a002"; nullopt if the name does not contain the attempt.

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class Scratch {  // A local directory for files of a remote store.
+class Scratch {  // A local directory for downloaded files of a remote store.
   public:
     Scratch() {
         std::error_code failed;
@@ -38,7 +38,7 @@ Result<std::string> hash_in_place(Store& store, const std::string& path) {
     return file ? hash_opened(*file, store.local_path(path)) : file.error();
 }
 
-// Returns true if a nearer copy of the file was placed at `target` and equals what was committed. Removes a wrong copy.
+// Returns true if a local copy of the file was placed at `target` and equals what was committed. Removes a wrong copy.
 bool put_from_nearer(const NearerCopies& nearer, const ManifestFile& file, const std::string& target) {
     if (!nearer.put || !nearer.put(file, target)) return false;
     const auto hash = hash_file(target);
@@ -49,7 +49,7 @@ bool put_from_nearer(const NearerCopies& nearer, const ManifestFile& file, const
     return false;
 }
 
-// Brings the file to `target`, from a nearer copy or from the store, and returns its hash.
+// Writes the file to `target`, from a local copy or from the store, and returns its hash.
 Result<std::string> bring(Store& store, const std::string& path, const ManifestFile& file, const std::string& target,
                           const NearerCopies& nearer) {
     std::error_code failed;
@@ -118,7 +118,7 @@ std::string joined(const std::vector<std::string>& lines) {
     return text;
 }
 
-// Brings one file to `target`, unless the right one is already there.
+// Writes one file to `target`, unless a file with the right hash is already there.
 Status fetch_file(Store& store, const std::string& path, const ManifestFile& file, const std::string& target,
                   const NearerCopies& nearer) {
     std::error_code failed;
@@ -147,7 +147,7 @@ Result<std::vector<std::string>> file_faults(Store& store, const std::string& ru
         if (!fault) return fault.error();
         if (!fault->empty()) faults.push_back(std::move(*fault));
     }
-    std::error_code ignored;  // Files that remain there are hashed before they are used.
+    std::error_code ignored;  // Files that cannot be removed here are hashed before they are used.
     if (!faults.empty() && !files.keep_in.empty()) fs::remove_all(files.keep_in, ignored);
     return faults;
 }

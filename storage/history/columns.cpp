@@ -1,8 +1,8 @@
-// See columns.hpp. The bytes are: how many parts, the length of each (4 bytes, the lowest first), the parts. The first
-// part has the marks, as differences to the one before: "bucket wall_ms attempt step\n". Each other part has a key's
-// ranges in the order of the marks: "least greatest\n", "value\n" where both are the same, "\n" where there is none.
-// Numbers are the shortest text that reads back to the same double, as in the reports themselves. A part is one zstd
-// frame with its checksum; an empty one has no bytes.
+// See columns.hpp. The bytes are: the number of parts, the length of each part (4 bytes, little-endian), then the
+// parts. The first part contains the marks, each as differences to the mark before: "bucket wall_ms attempt step\n".
+// Each other part contains the ranges of one key in the order of the marks: "least greatest\n", "value\n" if both are
+// equal, "\n" if there is no value. A number is the shortest text that reads back as the same double, as in the reports
+// themselves. A part is one zstd frame with a checksum; an empty part has no bytes.
 #include "storage/history/columns.hpp"
 
 #include <charconv>

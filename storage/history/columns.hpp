@@ -15,8 +15,8 @@ namespace rtrain::history {
 inline std::int64_t as_sql(std::uint64_t count) { return static_cast<std::int64_t>(count); }
 
 std::string pack(const Chunk& chunk);
-// Returns the chunk with the column of `only`, or with all columns. The chunk's number is not part of the bytes. Fails
-// for bytes that `pack` has not written.
+// Returns the chunk, with only the column of the key `only`, or with all columns. The chunk's number is not part of the
+// bytes. Fails for bytes that `pack` has not written.
 Result<Chunk> unpack(const std::string& bytes, std::optional<std::size_t> only = {});
 
 }  // namespace rtrain::history

@@ -1,5 +1,6 @@
-// PURE: numbers that come one after another become levels of buckets, each with the least and the greatest number of
-// its stretch. A chart of any length is drawn from the level that has about as many buckets as the chart has columns.
+// PURE: sorts a sequence of numbers into levels of buckets. A bucket stands for some successive samples and stores
+// their least and greatest value. A chart of any length is drawn from the level that has about as many buckets as the
+// chart has columns.
 //
 //   samples   1 2 3 ............................................ 4096 ...      `at`: the report's number, or a second
 //   level 0   |-- 16 --|-- 16 --|-- 16 --| ...                                 a bucket begins at a multiple of its
@@ -30,14 +31,15 @@ struct Shape {
 };
 
 struct Sample {
-    std::uint64_t at = 0;  // not less than that of the sample before
+    // position of the sample: the report's number or a second; never less than that of the sample before
+    std::uint64_t at = 0;
     std::int64_t wall_ms = 0;
     std::uint32_t attempt = 0;
     std::uint64_t step = 0;
     std::vector<std::pair<std::size_t, double>> values;  // pairs of the key's number and a finite value
 };
 
-struct Mark {  // The begin of a bucket: the position of its first sample.
+struct Mark {  // The begin of a bucket: number, wall clock, attempt and step of its first sample.
     std::uint64_t bucket = 0;
     std::int64_t wall_ms = 0;
     std::uint32_t attempt = 0;
@@ -45,7 +47,7 @@ struct Mark {  // The begin of a bucket: the position of its first sample.
     bool operator==(const Mark&) const = default;
 };
 
-struct Range {  // the values of one key in one bucket
+struct Range {  // the least and the greatest value of one key (a metric) in one bucket; NaN: no value
     double least = std::numeric_limits<double>::quiet_NaN(), greatest = std::numeric_limits<double>::quiet_NaN();
     bool empty() const { return std::isnan(least); }
     void add(double value) {
@@ -66,7 +68,9 @@ struct Chunk {
     std::uint64_t number = 0;
     std::vector<Mark> marks;  // ascending; a bucket without samples has no mark
     std::vector<std::vector<Range>>
-        columns;  // index: the key's number; missing entries at the end of a column mean no values
+        // index: the key's number; value: the key's range for each mark. A column may be shorter than `marks`: the
+        // missing entries have no values.
+        columns;
     Range range(std::size_t key, std::size_t place) const {
         return key < columns.size() && place < columns[key].size() ? columns[key][place] : Range{};
     }
@@ -88,7 +92,7 @@ class Levels {
     const Chunk& open(std::size_t level) const { return open_[level]; }
     void resume(std::size_t level, Chunk chunk) {
         open_[level] = std::move(chunk);
-    }  // continues where an earlier process ended
+    }  // continues with a chunk that an earlier process has stored
     std::size_t bytes() const;  // approximate bytes of memory
 
   private:
@@ -96,21 +100,21 @@ class Levels {
     std::vector<Chunk> open_;  // index: the level; its newest chunk
 };
 
-struct Point {                          // A point of a chart: several neighbouring buckets.
-    std::uint64_t first = 0, last = 0;  // the samples that the point covers
+struct Point {                          // A point of a chart, made of several neighbouring buckets.
+    std::uint64_t first = 0, last = 0;  // the first and the last sample that the point covers
     Mark mark;                          // the mark of the first sample
     Range range;
     bool operator==(const Point&) const = default;
 };
 
-// A chart shows the samples [first, last], in at most `points` points.
+// The request of a chart: the samples `first` to `last`, both included, drawn as at most `points` points.
 struct Window {
     std::uint64_t first = 0, last = 0;
     std::size_t points = 0;
     std::uint64_t count() const { return last < first ? 0 : last - first + 1; }
 };
 
-// Joins buckets, given in their order, into at most `points` points.
+// Joins the buckets of a window into at most `points` points. The buckets are added in their order.
 class Joiner {
   public:
     Joiner(const Window& window, std::uint64_t width);
@@ -123,8 +127,8 @@ class Joiner {
     std::uint64_t width_, together_ = 1;  // `together_`: number of buckets per point
 };
 
-// Returns the finest level whose number of buckets in the window is small enough for one answer, among the levels that
-// reach back to the begin of the window. `begins`: for each level, its first sample.
+// Returns the finest level that can answer the window: its data reaches back to the window's begin, and it has few
+// enough buckets in the window for one answer. `begins`: the first sample of each level.
 std::size_t level_for(const Shape& shape, const Window& window, std::span<const std::uint64_t> begins);
 
 }  // namespace rtrain::history

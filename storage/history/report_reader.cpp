@@ -20,7 +20,8 @@ Result<ReportReader> ReportReader::open(const std::string& directory) {
 }
 
 Result<state::PageOf<state::MetricRow>> ReportReader::rows(RunId run, std::uint64_t after_position, std::size_t limit) {
-    auto one_view = Transaction::begin(*database_, Transaction::Kind::read);  // rows move into chunks
+    // rows can move into chunks while the pages are read
+    auto one_view = Transaction::begin(*database_, Transaction::Kind::read);
     if (!one_view) return one_view.error();
     return state::read_metrics(*database_, run, after_position, {.rows = limit});
 }

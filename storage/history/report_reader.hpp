@@ -12,9 +12,10 @@ namespace rtrain::history {
 
 class ReportReader {
   public:
-    static Result<ReportReader> open(const std::string& directory);  // `directory`: that of an open journal
+    // `directory`: the data directory of an open journal
+    static Result<ReportReader> open(const std::string& directory);
     Result<state::PageOf<state::MetricRow>> rows(RunId run, std::uint64_t after_position, std::size_t limit);
-    Result<std::uint64_t> last_position(RunId run);  // 0: it has none
+    Result<std::uint64_t> last_position(RunId run);  // position of the run's last report; 0: the run has no report
     ReportReader(ReportReader&&) noexcept;
     ~ReportReader();
 

@@ -18,7 +18,7 @@ using state::Database;
 using state::Row;
 using state::Transaction;
 
-constexpr std::int64_t application_id = 0x72747268;  // "rtrh"
+constexpr std::int64_t application_id = 0x72747268;  // the letters "rtrh"
 constexpr std::int64_t file_version = 1;
 constexpr std::array tables = {
     // `keys`: the names in the order of their numbers, each followed by a line break.
@@ -39,7 +39,7 @@ Shape shape_of(Kind kind) {
     }
     return usage_shape;
 }
-// A later version may have written a kind that this one lacks. Its subject has no chart here.
+// A later version may have written a kind that this version lacks. This version shows no chart of such a subject.
 Kind kind_of(std::int64_t number) {
     return number == 0 ? Kind::run : number == static_cast<std::int64_t>(Kind::cluster) ? Kind::cluster : Kind::usage;
 }
@@ -57,8 +57,8 @@ Status make_tables(Database& database) {
 Result<Database> opened(const std::string& path) {
     auto database = Database::open(path, Database::Mode::create);
     if (!database) return database.error();
-    ::chmod(path.c_str(), 0600);  // Set before SQLite creates the WAL, which gets the same permissions.
-    // A power failure may lose the newest chunks, but never leaves a torn one.
+    ::chmod(path.c_str(), 0600);  // The mode is set before SQLite creates the WAL, which gets the same permissions.
+    // With these settings a power failure may lose the newest chunks, but never leaves half a chunk.
     for (const char* pragma : {"PRAGMA journal_mode=WAL", "PRAGMA synchronous=NORMAL"})
         if (Status set = database->run(pragma); !set) return set.error();
     const auto objects = database->integer("SELECT count(*) FROM sqlite_schema");
@@ -211,7 +211,8 @@ Status Store::read_level(const Subject& subject, std::size_t level, std::size_t 
     const Shape& shape = subject.levels.shape();
     const std::uint64_t samples = shape.widths[level] * shape.chunk_buckets;
     const std::uint64_t first = window.first / samples, last = window.last / samples;
-    std::map<std::uint64_t, const Chunk*> in_memory;  // newer than the chunks on disk
+    // chunks that are newer than those on disk; key: the chunk's number
+    std::map<std::uint64_t, const Chunk*> in_memory;
     for (const FullChunk& full : subject.full)
         if (full.level == level) in_memory[full.chunk.number] = &full.chunk;
     if (const Chunk& open = subject.levels.open(level); !open.marks.empty()) in_memory[open.number] = &open;

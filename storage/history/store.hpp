@@ -24,7 +24,7 @@ inline constexpr const char* database_name = "history.db";
 enum class Kind : std::int64_t { run = 0, usage = 1, cluster = 2 };
 
 struct NamedSample {
-    std::uint64_t at = 0;  // a value before the subject's last one counts as the last one
+    std::uint64_t at = 0;  // position; a value before the subject's last position counts as the last position
     std::int64_t wall_ms = 0;
     std::uint32_t attempt = 0;
     std::uint64_t step = 0;
@@ -43,22 +43,23 @@ class Store {
 
     Status add(const std::string& subject, Kind kind, const NamedSample& sample);
     Result<std::uint64_t> last(const std::string& subject);             // position of its last sample; 0: no sample
-    Result<std::vector<std::string>> keys(const std::string& subject);  // sorted
+    Result<std::vector<std::string>> keys(const std::string& subject);  // names of the subject's keys, sorted
     Result<Series> read(const std::string& subject, const std::string& key, const Window& window);
     Status forget(const std::string& subject);
     Status forget_all(const std::string& prefix);  // forgets all subjects whose name has this prefix
-    std::vector<std::string> subjects(Kind kind);  // names on disk, sorted
+    std::vector<std::string> subjects(Kind kind);  // names of the subjects on disk, sorted
     std::size_t loaded(Kind kind) const;           // number of subjects in memory
     bool loaded(const std::string& subject) const { return subjects_.contains(subject); }
 
-    enum class Which { due, all };                   // `due`: at most one transaction now, the rest with the next call
-    Status flush(Which which, std::int64_t now_ms);  // monotonic
+    // `due`: one transaction at most, and the rest with the next call; `all`: everything now
+    enum class Which { due, all };
+    Status flush(Which which, std::int64_t now_ms);  // `now_ms`: monotonic clock
     // Writes the subject if one of its chunks has become full, so that full chunks of many subjects do not add up to
     // one long transaction.
     Status flush_full(const std::string& subject, std::int64_t now_ms);
     // Removes data of nodes and ranks that is older than its limit, or beyond the limit in bytes.
     Status prune(std::int64_t wall_s, std::int64_t bytes_most);
-    // removes from memory what is written and was not used for long
+    // removes subjects from memory that are written and were not used for long
     void unload(std::int64_t now_ms, std::size_t bytes_most);
 
   private:
@@ -66,7 +67,7 @@ class Store {
         explicit Subject(Kind of);
         std::int64_t id = 0;
         Kind kind;
-        std::vector<std::string> names;  // index: the key's number
+        std::vector<std::string> names;  // names of the keys; index: the key's number
         std::map<std::string, std::size_t, std::less<>> numbers;
         Levels levels;
         std::vector<FullChunk> full;  // full chunks that are not written yet
@@ -75,7 +76,7 @@ class Store {
         std::int64_t flushed_ms = 0, used_ms = 0;
     };
     explicit Store(state::Database database) : database_(std::make_unique<state::Database>(std::move(database))) {}
-    Result<Subject*> find(const std::string& name);  // null: not found
+    Result<Subject*> find(const std::string& name);  // null: there is no such subject
     Status resume(Subject& subject);
     std::optional<std::size_t> number_of(Subject& subject, const std::string& key) const;
     Status write(const std::string& name, Subject& subject);

@@ -13,7 +13,8 @@ using state::Blob;
 using state::Row;
 using state::Transaction;
 
-constexpr std::size_t subjects_at_once = 200;  // per transaction, because readers wait for it
+// subjects that one transaction writes; the number is small, because readers wait for it
+constexpr std::size_t subjects_at_once = 200;
 constexpr std::int64_t unused_ms = 600'000;
 
 std::int64_t flush_every_ms(Kind kind) { return kind == Kind::run ? 60'000 : 300'000; }
@@ -139,7 +140,7 @@ Status Store::prune(std::int64_t wall_s, std::int64_t bytes_most) {
         Status gone = database_->run(std::string("DELETE FROM chunks") + of_usage + " AND number < ?",
                                      {as_sql(level), (wall_s - usage_kept_s) / samples});
         if (!gone) return gone;
-        std::int64_t bytes = 0, oldest_kept = 0;  // bytes of the newest chunks that fit into the limit
+        std::int64_t bytes = 0, oldest_kept = 0;  // `bytes`: bytes of the newest chunks, which fit into the limit
         Status read = database_->each(std::string("SELECT number, sum(length(bytes)) FROM chunks") + of_usage +
                                           " GROUP BY number ORDER BY number DESC",
                                       {as_sql(level)}, [&](const Row& row) {
@@ -166,15 +167,16 @@ void Store::unload(std::int64_t now_ms, std::size_t bytes_most) {
         return !entry.second.changed && now_ms - entry.second.used_ms > unused_ms;
     });
     std::size_t bytes = 0;
-    std::vector<std::tuple<bool, std::int64_t, std::string>> runs;  // subjects that are written come first
+    // sorted: subjects that are written come first, as they can be unloaded at once
+    std::vector<std::tuple<bool, std::int64_t, std::string>> runs;
     for (const auto& [name, subject] : subjects_) {
         bytes += bytes_of(subject.levels, subject.full);
         if (subject.kind == Kind::run) runs.emplace_back(subject.changed, subject.used_ms, name);
     }
     std::ranges::sort(runs);
     for (const auto& [changed, used, name] : runs) {
-        // A disk that refuses writes must not fill the memory: levels that are not written can be rebuilt from the
-        // reports.
+        // If a disk refuses writes, the memory must still not fill: even levels that are not written are dropped, since
+        // they can be rebuilt from the reports.
         if (bytes <= (changed ? 2 * bytes_most : bytes_most)) return;
         const Subject& subject = subjects_.at(name);
         bytes -= bytes_of(subject.levels, subject.full);

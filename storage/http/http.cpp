@@ -132,7 +132,7 @@ std::size_t give_body(char* room, std::size_t size, std::size_t count, void* con
     return static_cast<std::size_t>(got);
 }
 
-// The connection had been closed: libcurl sends the body again.
+// libcurl sends the body again from this offset, because the server had closed the connection.
 int go_to(void* context, curl_off_t offset, int origin) {
     if (origin != SEEK_SET) return CURL_SEEKFUNC_CANTSEEK;
     static_cast<Exchange*>(context)->sent = offset;
@@ -144,8 +144,8 @@ curl_socket_t own_socket(void*, curlsocktype, curl_sockaddr* address) {
     return ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 }
 
-// Blocks SIGPIPE for this thread: writing to a connection that the server has closed would end a program that does not
-// ignore it.
+// Blocks SIGPIPE in this thread. Without it, writing to a connection that the server has closed would end a program
+// that does not ignore SIGPIPE.
 class NoPipeSignal {
   public:
     NoPipeSignal() {
@@ -253,7 +253,8 @@ class Curl final : public Connections {
     }
 
     void give_back(CURL* handle) {
-        library().easy_reset(handle);  // The connection stays open for the next request.
+        // The connection stays open after the handle's options are reset, for the next request.
+        library().easy_reset(handle);
         const std::lock_guard lock(mutex_);
         if (idle_.size() < kept) return idle_.push_back(handle);
         library().easy_cleanup(handle);

@@ -15,7 +15,7 @@ namespace rtrain::spec {
 class FileReader {
   protected:
     using Take = std::function<void(const std::string& path, const Value&)>;
-    enum class Null { taken, left_out };  // the meaning of `field: null`
+    enum class Null { taken, left_out };  // how `field: null` is read: as a value, or as an absent field
 
     explicit FileReader(Problems problems) : problems_(std::move(problems)) {}
     void problem(const std::string& path, const Place& place, const std::string& message,
@@ -23,7 +23,7 @@ class FileReader {
         problems_.push_back({path, place.line, place.column, message, suggestion});
     }
     void fields(const Value& map, const std::string& path, const std::map<std::string, Take>& known, Null null);
-    Problems sorted() &&;  // problems without a position come last
+    Problems sorted() &&;  // sorted by position; problems without a position come last
 
     Problems problems_;
 };

@@ -1,4 +1,5 @@
-// Converts JSON to the same tree, and the tree to JSON. Numbers keep their digits: 0.0003 never becomes a double.
+// Converts JSON to the same tree as YAML, and the tree to JSON. Numbers keep their digits: 0.0003 never becomes a
+// double.
 
 #include <nlohmann/json.hpp>
 #include <set>
@@ -68,7 +69,7 @@ class JsonBuilder {  // implements nlohmann's SAX interface
     Tree& tree_;
     std::size_t values_ = 0;
     std::vector<Value> levels_;
-    std::vector<std::set<std::string>> keys_;  // index: the level
+    std::vector<std::set<std::string>> keys_;  // keys of the objects that are open; index: the depth
 };
 
 std::string quoted(const std::string& text) { return json_text(json(text)); }

@@ -1,4 +1,4 @@
-// Applies what the submitter adds to a file: --set, and environment variables.
+// Applies to a job file what the submitter adds on the command line (--set), and environment variables.
 
 #include <algorithm>
 #include <array>
@@ -30,7 +30,8 @@ void mark(Value& value, const std::string& set) {
     }
 }
 
-// Shell texts keep their dollars: entrypoint and setup are expanded where they run.
+// The fields in which ${VAR} is expanded. Entrypoint and setup are not among them, because a shell expands them where
+// they run.
 constexpr std::array fields_with_variables = {"name", "working_dir", "env", "storage_path", "labels"};
 
 bool variable_start(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }

@@ -1,5 +1,5 @@
-// The meaning of unquoted scalars in YAML 1.2 (core schema). Scalars that readers of YAML 1.1 take for something else
-// must be quoted, so that a file means the same everywhere.
+// Interprets unquoted scalars as in YAML 1.2 (core schema). Scalars that readers of YAML 1.1 interpret differently must
+// be quoted, so that a file means the same everywhere.
 
 #include <array>
 #include <charconv>
@@ -33,7 +33,7 @@ bool matches(const std::string& text, std::string_view pattern) {
     return text.size() <= 64 && is_pattern(text, pattern);
 }
 
-// "+.5" and "5." are numbers in YAML but not in JSON.
+// Converts a number of YAML to one of JSON: "+.5" and "5." are valid in YAML only.
 std::string json_number(std::string text) {
     if (text.front() == '+') text.erase(0, 1);
     const std::size_t digits = text.front() == '-' ? 1 : 0;
@@ -60,7 +60,7 @@ Plain plain_scalar(const std::string& text) {
         if (text == word) return {.trap = "is a truth value in YAML 1.1 and text in YAML 1.2"};
     if (text.empty() ||
         (std::isdigit(static_cast<unsigned char>(text[0])) == 0 && text[0] != '-' && text[0] != '+' && text[0] != '.'))
-        return {};  // Most words end here.
+        return {};  // Most scalars are words, and are decided here.
     for (const Trap& trap : traps)
         if (matches(text, trap.pattern)) return {.trap = trap.why};
     if (matches(text, R"(0x[0-9a-fA-F]+)")) return hexadecimal(text);

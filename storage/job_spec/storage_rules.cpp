@@ -1,5 +1,5 @@
-// Reads storage rules as strictly as the queues' file: a misspelt rule must not allow more or less than its author
-// believes.
+// Reads the storage rules strictly, as the queues' file is read: a misspelt rule must not allow more or less than its
+// author believes.
 #include "storage/job_spec/storage_rules.hpp"
 
 #include <algorithm>
@@ -30,7 +30,8 @@ class RulesReader : private FileReader {
     StorageRules rules_;
 };
 
-// An empty list that was meant to restrict would allow all users: it is refused.
+// Reads a list of texts. An empty list is refused, since an empty list that was meant to restrict would allow all
+// users.
 void RulesReader::texts(const std::string& path, const Value& value, std::vector<std::string>& into,
                         const TakeText& take) {
     if (value.kind != Kind::list || value.items.empty())

@@ -13,7 +13,7 @@ namespace rtrain::spec {
 // A rule applies to a run whose user is in `users` and whose queue is in `queues`. An empty list means all.
 struct StorageRule {
     std::vector<std::string> users, queues;
-    std::vector<std::string> allow;  // normalised: "s3://bucket/prefix", "/mnt/shared", or "*"
+    std::vector<std::string> allow;  // normalised paths: "s3://bucket/prefix", "/mnt/shared", or "*" for all
     bool operator==(const StorageRule&) const = default;
 };
 struct StorageRules {
@@ -35,7 +35,7 @@ Result<std::string> normal_place(const std::string& storage_path);
 struct StorageUser {
     std::string user, queue;
 };
-// True if a rule names a directory or "*": then the rules apply to directories.
+// True if a rule names a directory or "*". Only then do the rules restrict directories.
 bool names_directories(const StorageRules& rules);
 // Returns the directories of the rules that apply to `who`.
 std::vector<std::string> allowed_directories(const StorageRules& rules, const StorageUser& who);

@@ -14,7 +14,7 @@ bool is_second_byte(unsigned first, unsigned second) {
     return first >= 0xE0 && first <= 0xF4 && second >= least && second <= most;
 }
 
-// Returns the number of bytes of the UTF-8 character at `at`; 0 if there is none.
+// Returns the number of bytes of the UTF-8 character that begins at `at`; 0 if the bytes there are not valid UTF-8.
 std::size_t character_bytes(std::string_view text, std::size_t at) {
     const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
     const unsigned first = byte(at);
@@ -57,7 +57,8 @@ bool opens_block(const std::string& line) {
 Problems line_problems(const std::string& text) {
     Problems problems;
     int number = 0;
-    std::size_t block_indent = std::string::npos;  // indentation of the line that opened the present block
+    // indentation of the line that opened the current block; npos: no block
+    std::size_t block_indent = std::string::npos;
     for (std::size_t begin = 0; begin < text.size() && problems.size() < 20;) {
         const std::size_t end = std::min(text.find('\n', begin), text.size());
         const std::string line = text.substr(begin, end - begin);

@@ -13,19 +13,19 @@ namespace rtrain::spec {
 
 enum class Kind { null, boolean, number, string, list, map };
 
-struct Place {  // counts from 1; line 0: not from the file
+struct Place {  // counts from 1; line 0: the value is not from the file
     int line = 0, column = 0;
 };
 
 struct Entry;
 struct Value {
     Kind kind = Kind::null;
-    std::string text;  // string: its content. number, boolean: as in JSON
-    std::string raw;   // number: as the user wrote it ("3.10")
+    std::string text;  // of a string: its content; of a number or boolean: its JSON text
+    std::string raw;   // of a number: as the user wrote it ("3.10")
     std::vector<Value> items;
     std::vector<Entry> entries;  // in the order of the file; each key occurs once
     Place place;
-    std::string set;  // the --set that the value comes from
+    std::string set;  // the --set that the value is from; empty: it is from the file
 
     const Value* find(std::string_view key) const;
 };
@@ -42,7 +42,7 @@ struct Tree {
 
     void add(Problem problem);
 };
-// The last entry of an incomplete list: "and 59900 more problems".
+// Adds the last entry of an incomplete list: "and 59900 more problems".
 void add_count(Problems& problems, std::size_t more);
 Tree yaml_tree(const std::string& text);
 Tree json_tree(const std::string& text);
@@ -52,13 +52,13 @@ std::string to_json_text(const Value& value);
 struct Plain {
     Kind kind = Kind::string;
     std::string json;  // JSON text of a number or boolean
-    std::string trap;  // not empty: the scalar is refused with this text
+    std::string trap;  // not empty: the scalar is refused, and this is the reason
 };
 Plain plain_scalar(const std::string& text);
 
-// Applies `--set a.b=v` to the tree. A fault becomes a problem that names the --set.
+// Applies `--set a.b=v` to the tree. A faulty --set becomes a problem that names it.
 void lay_over(Tree& tree, const std::string& set);
-// Expands ${VAR}, ${VAR:-x} and $$ in the values that take them.
+// Expands ${VAR}, ${VAR:-x} and $$ in the values of the fields that allow variables.
 void put_in_variables(Tree& tree, const std::map<std::string, std::string>& environment);
 
 std::string shown(std::string_view text);  // quotes and shortens the text, and escapes control characters
@@ -67,6 +67,6 @@ std::string below(const std::string& path, std::size_t index);
 
 // Checks the text before it is parsed: size, UTF-8, control characters, tabs for indentation, directives.
 Problems text_problems(const std::string& text);
-bool is_text(std::string_view text);  // true for UTF-8 without zero bytes
+bool is_text(std::string_view text);  // true for valid UTF-8 without zero bytes
 
 }  // namespace rtrain::spec

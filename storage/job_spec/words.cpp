@@ -1,4 +1,5 @@
-// Texts for people: the word that they probably meant, and their own text without control characters.
+// Makes texts for people: suggests the word that they probably meant, and shows their own text without control
+// characters.
 
 #include <algorithm>
 #include <numeric>
@@ -11,7 +12,7 @@ namespace {
 
 char lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
 
-// Counts insertions, deletions, replacements and swaps of neighbours. Ignores case.
+// Returns the number of insertions, deletions, replacements and swaps of neighbours between two words. Ignores case.
 std::size_t edits(std::string_view a, std::string_view b) {
     std::vector<std::size_t> before, last(b.size() + 1), row(b.size() + 1);
     std::iota(last.begin(), last.end(), std::size_t{0});

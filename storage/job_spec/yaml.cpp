@@ -85,15 +85,15 @@ class Builder final : public YAML::EventHandler {
   private:
     struct Level {
         Value value;
-        std::map<std::string, int> lines;  // lines of the keys so far
+        std::map<std::string, int> lines;  // line of each key that was read so far
         std::string key;                   // key of the next value
         Place key_place;
         bool has_key = false;
-        bool drop = false;    // true: the key was refused
-        bool as_key = false;  // true: this collection is in the place of a key
+        bool drop = false;    // true: the key was refused, so its value is dropped
+        bool as_key = false;  // true: this collection stands in the place of a key
     };
 
-    // yaml-cpp counts columns in bytes; people count characters.
+    // Converts a position: yaml-cpp counts columns in bytes, and people count characters.
     Place place_of(const YAML::Mark& mark) const {
         if (mark.line < 0 || static_cast<std::size_t>(mark.line) >= lines_.size())
             return {mark.line + 1, mark.column + 1};
@@ -101,8 +101,8 @@ class Builder final : public YAML::EventHandler {
         const auto bytes = std::min(line.size(), static_cast<std::size_t>(std::max(mark.column, 0)));
         return {mark.line + 1, mark.column - bytes_inside(mark.line, line, bytes) + 1};
     }
-    // Returns how many of the first `bytes` of a line continue a character. Continues from the last count, because one
-    // line may hold the whole file.
+    // Returns how many of the first `bytes` bytes of a line continue a character. Starts at the last result for this
+    // line, because one line may hold the whole file.
     int bytes_inside(int number, const std::string& line, std::size_t bytes) const {
         if (number != std::exchange(counted_.line, number)) counted_ = {.line = number};
         const auto inside = [&](std::size_t i) { return (static_cast<unsigned char>(line[i]) & 0xC0U) == 0x80U; };
@@ -180,7 +180,7 @@ class Builder final : public YAML::EventHandler {
             level.value.items.push_back(std::move(value));
             return;
         }
-        // `key:` without a value: the position of the key is more helpful than that of the next token.
+        // For `key:` without a value, the position of the key is more helpful than that of the next token.
         if (value.kind == Kind::null) value.place = level.key_place;
         if (!level.drop) level.value.entries.push_back({level.key, level.key_place, std::move(value)});
         level.has_key = level.drop = false;
@@ -231,7 +231,8 @@ Tree yaml_tree(const std::string& text) {
                                  "one file holds one document: remove the ---"});
     } catch (const YAML::Exception& wrong) {
         tree.problems.push_back({"", wrong.mark.line + 1, wrong.mark.column + 1, "not YAML: " + wrong.msg, ""});
-    } catch (const std::exception& wrong) {  // yaml-cpp fails on numbers of its own, such as block indents.
+        // yaml-cpp throws on errors of its own, for example in the numbers of block indents
+    } catch (const std::exception& wrong) {
         tree.problems.push_back({"", 0, 0, std::string("not YAML: ") + wrong.what(), ""});
     }
     return tree;

@@ -9,7 +9,7 @@
 namespace rtrain::state {
 namespace {
 
-constexpr std::int64_t audit_row_alone = 128;  // bytes of the numbers and the hash
+constexpr std::int64_t audit_row_alone = 128;  // bytes that the numbers and the hash of a row take
 constexpr const char* columns = "seq, wall_ms, user, role, credential, origin, action, target, run, hash";
 
 AuditRow audit_row(const Row& row) {
@@ -118,7 +118,8 @@ Result<AuditEnd> check_audit(Database& database) {
 PageOf<AuditRow> SqliteJournal::audit(std::uint64_t after, PageBounds most) const {
     std::lock_guard held(body_->paging);
     Result<Transaction> one_view =
-        Transaction::begin(body_->pages, Transaction::Kind::read);  // Rows may move into segments meanwhile.
+        // One transaction is used for all reads, because rows may move into segments in between.
+        Transaction::begin(body_->pages, Transaction::Kind::read);
     if (!one_view) throw ReadFailed(one_view.error());
     auto page = read_whole_audit(body_->pages, audit_folder(body_->directory), after, most);
     if (!page) throw ReadFailed(page.error());
@@ -126,7 +127,7 @@ PageOf<AuditRow> SqliteJournal::audit(std::uint64_t after, PageBounds most) cons
 }
 
 AuditEnd SqliteJournal::audit_end() const {
-    std::lock_guard held(body_->end_mutex);  // Not the writer's mutex, so that no reader waits for a commit.
+    std::lock_guard held(body_->end_mutex);  // This is not the writer's mutex, so that no reader waits for a commit.
     return body_->audit_end;
 }
 

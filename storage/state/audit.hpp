@@ -1,6 +1,6 @@
 // The audit: who changed what, when and from where. A row is written in the transaction of the change itself. Each row
-// holds SHA-256 over the hash of the row before it and its own content, so that no row can be changed, removed or
-// inserted unnoticed. Missing rows at the end are found by comparison with an end that the head's log has noted.
+// holds the SHA-256 hash of its own content and of the hash of the row before. So no row can be changed, removed or
+// inserted unnoticed. Missing rows at the end are found by comparison with a hash that the head has written to its log.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,17 @@
 namespace rtrain::state {
 
 struct AuditRow {
-    std::uint64_t sequence = 0;  // from 1, without gaps; the commit assigns it and `hash`
+    std::uint64_t sequence = 0;  // counts from 1 without gaps; the commit sets it, and `hash`
     std::int64_t wall_ms = 0;
-    std::string user, role;  // the caller's; role: admin, user, viewer, metrics or node
-    // the token's id, "run-..." for a run's token, "node:NAME" for a certificate; never a secret
+    std::string user, role;  // the caller's name and role; role: admin, user, viewer, metrics or node
+    // what the caller signed in with: a token's id, "run-..." for a run's token, "node:NAME" for a certificate; never a
+    // secret
     std::string credential;
     std::string from;    // the address that the request was sent from
-    std::string action;  // "POST /v1/runs/{run}/stop"
+    std::string action;  // method and route of the request: "POST /v1/runs/{run}/stop"
     std::string target;  // the requested path, with the parameters of its query
-    std::string run;     // the run's id if the change is about one, else empty
-    std::string hash;    // 64 lower-case hex digits
+    std::string run;     // id of the run that the change is about; empty: none
+    std::string hash;    // audit_hash() of this row and of the hash of the row before: 64 lower-case hex digits
     bool operator==(const AuditRow&) const = default;
 };
 
@@ -31,11 +32,11 @@ struct AuditEnd {  // the newest row; sequence 0 and an empty hash if the audit 
     bool operator==(const AuditEnd&) const = default;
 };
 
-// Returns the hex of SHA-256 over the hash before (empty for the first row), then sequence, wall_ms, user, role,
-// credential, from, action, target and run. Each of these is written as its decimal length, ':' and the text; numbers
-// are decimal.
+// Returns the SHA-256 hash in hex over: the hash `before` (empty for the first row), then the row's sequence, wall_ms,
+// user, role, credential, from, action, target and run. Each of these is written as its decimal length, ':' and the
+// text; numbers are decimal.
 std::string audit_hash(const std::string& before, const AuditRow& row);
-// Advances `end` to `row` if the row follows it. Otherwise returns damaged, with the row's number.
+// Sets `end` to `row` if the row follows it in the chain. Otherwise returns `damaged`, with the row's number.
 Status follow(AuditEnd& end, const AuditRow& row);
 
 }  // namespace rtrain::state

@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr const char* archived_key = "audit_archived";  // "SEQUENCE:HASH"
+constexpr const char* archived_key = "audit_archived";  // value: "SEQUENCE:HASH" of the last archived row
 constexpr const char* put_back_hint = "put the folder audit/ of the head's data directory back from a copy";
 constexpr std::string_view ending = ".zst";
 constexpr int segment_level = 6;
@@ -98,7 +98,7 @@ Status read_segment(const std::string& path, const std::function<bool(AuditRow&&
     const Result<std::string> bytes = bytes_of_segment(path);
     if (!bytes) return bytes.error();
     const Error damaged{ErrorCode::damaged, "a segment of the audit is damaged: " + path, put_back_hint};
-    std::string text;  // unpacked bytes that are no whole line yet
+    std::string text;  // unpacked bytes that do not form a whole line yet
     bool sound = true, wanted = true;
     const bool whole = expand(*bytes, [&](std::string_view piece) {
         if (!sound || !wanted) return;
@@ -166,7 +166,7 @@ Status read_segments(const std::string& folder, std::uint64_t after, std::uint64
     for (; wanted && next <= end && at != firsts.end(); ++at) {
         Status read = read_segment(folder + "/" + name_of_segment(*at), [&](AuditRow&& row) {
             if (row.sequence < next || row.sequence > end) return row.sequence < next;
-            if (row.sequence != next) return false;  // A gap. The code after the loop reports it.
+            if (row.sequence != next) return false;  // Rows are missing here. The code after the loop reports it.
             ++next;
             wanted = take(std::move(row));
             return wanted;
@@ -222,7 +222,7 @@ Result<bool> SqliteJournal::archive_audit(AuditBounds most) {
         rows = std::move(page->rows);
         end = std::move(*archived);
     }
-    // If the chain is broken, the rows stay in the table.
+    // Rows of a broken chain stay in the table.
     AuditEnd checked = end;
     for (const AuditRow& row : rows)
         if (Status follows = follow(checked, row); !follows) return follows.error();

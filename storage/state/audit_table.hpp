@@ -22,9 +22,11 @@ Result<PageOf<AuditRow>> read_audit(Database& database, std::uint64_t after, Pag
 std::int64_t audit_row_bytes(const AuditRow& row);
 // Returns the bytes of all rows in the table by user.
 Result<std::map<std::string, std::int64_t>> audit_bytes(Database& database);
-Result<PageOf<AuditRow>> read_audit(Database& database, std::uint64_t after, Filling<AuditRow> to);  // adds to the page
+// adds rows to the page `to`
+Result<PageOf<AuditRow>> read_audit(Database& database, std::uint64_t after, Filling<AuditRow> to);
 std::size_t text_bytes(const AuditRow& row);
-// Checks the chain in the table, from the end of the segments on. Damaged: names the first row that does not follow.
+// Checks the chain of hashes in the table, which continues the last segment. Returns `damaged` with the first row that
+// does not follow.
 Result<AuditEnd> check_audit(Database& database);
 
 // ---- segments (audit_archive.cpp)
@@ -35,11 +37,11 @@ Status write_archived_audit(Database& database, const AuditEnd& end);
 std::string audit_folder(const std::string& data_directory);
 // Writes a segment, which is durable when this returns. The same segment may be written again.
 Status write_segment(const std::string& folder, const std::vector<AuditRow>& rows);
-// Passes the rows after `after` up to `end` to `take`, oldest first, until `take` returns false. Damaged: rows are
-// missing.
+// Passes the rows with numbers above `after`, up to `end`, to `take`, oldest first, until `take` returns false. Returns
+// `damaged` if rows are missing.
 Status read_segments(const std::string& folder, std::uint64_t after, std::uint64_t end,
                      const std::function<bool(AuditRow&&)>& take);
-// Checks the whole chain, which must end with `end`.
+// Checks the chain of hashes through all segments. Its last row must be `end`.
 Status check_segments(const std::string& folder, const AuditEnd& end);
 // Like read_audit, but reads the segments before the table.
 Result<PageOf<AuditRow>> read_whole_audit(Database& database, const std::string& folder, std::uint64_t after,

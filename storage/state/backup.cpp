@@ -23,7 +23,7 @@ Error file_error(const std::string& doing, const std::string& path, const std::s
             "check the path, its permissions and the room there"};
 }
 
-Status sync_path(const std::string& path) {  // a file or a directory
+Status sync_path(const std::string& path) {  // writes a file or a directory to the disk (fsync)
     int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
     bool synced = descriptor >= 0 && fsync(descriptor) == 0;
     std::string why = std::strerror(errno);
@@ -44,7 +44,7 @@ std::string parent(const std::string& path) {
     return directory.empty() ? "." : directory;
 }
 
-// Gives the files to the owner of their directory. The head may run as that user alone, and root restores. Fails for a
+// Gives the files to the owner of their directory, because root restores and the head may run as that user. Fails for a
 // file that is not plain or has a second name, since the owner of the directory could have linked it there.
 Status give_to_owner(const std::string& directory, const std::vector<std::string>& files) {
     struct stat owner{};
@@ -81,7 +81,7 @@ Status check_file(const std::string& path) {
     return Done{};
 }
 
-// Fails unless the path is free or holds a former backup.
+// Fails unless the path is free or holds an earlier backup.
 Status check_target(const std::string& path) {
     std::error_code unseen;
     const bool there = fs::exists(path, unseen);
@@ -103,7 +103,7 @@ Status write_backup(Database& source, const std::string& path) {
     return sync_path(path);
 }
 
-// Renames the old files together, to names that SQLite again takes for one database.
+// Renames the old database and its WAL together, to names that SQLite recognises as one database.
 Status set_aside(const std::string& path) {
     std::error_code none;
     std::string aside = path + ".before-restore";

@@ -19,10 +19,10 @@ struct SqliteJournal::Body {
     std::string path;
     DirectoryLock lock;
     std::string directory;
-    Database database;  // Destroyed before the lock is released.
+    Database database;  // declared after the lock, so that it is destroyed before the lock is released
     Database reader;
     std::mutex reading;
-    Database pages;  // Reads long answers beside the loop, so that the loop never waits for them.
+    Database pages;  // connection for long reads beside the loop, so that the loop never waits for them
     std::mutex paging;
     Cluster opened;
     Kept kept;
@@ -30,7 +30,7 @@ struct SqliteJournal::Body {
     MetricMarks metric_marks;
     std::mutex mutex;
     std::function<bool()> make_room = [] { return false; };  // Called when the disk is full.
-    AuditEnd audit_end;                                      // Changed only while both mutexes are held.
+    AuditEnd audit_end;  // changed only while the mutexes of the writer and of the audit's end are held
     std::mutex end_mutex;
 
     // Opens another connection, for reads that take long.
@@ -47,7 +47,7 @@ struct SqliteJournal::Body {
           pages(std::move(third)) {}
 };
 
-// Calls `work` with the journal's mutex held. Repeats the call while the disk is full and `make_room` returns true.
+// Calls `work` with the journal's mutex held. If the disk is full and `make_room` returns true, calls `work` again.
 template <class Work>
 Status SqliteJournal::with_room(const Work& work) {
     std::lock_guard held(body_->mutex);

@@ -44,8 +44,8 @@ Status prepare(Database& database, DirectoryLock& lock) {
     return lock.database_is_made();
 }
 
-// Begins the replay anew from the records if another program made the events: only the same program repeats its
-// decisions.
+// Begins the replay anew, from the present records, if another version of the program made the events: only the same
+// program repeats its decisions.
 Status renew_snapshot(Database& database, std::uint64_t last_event) {
     Result<std::string> program = read_setting(database, snapshot_program_key);
     if (!program) return program.error();
@@ -66,7 +66,7 @@ Value run_or_null(std::optional<RunId> run) {
 }
 Value node_or_null(const std::optional<NodeId>& node) { return node ? Value(node->value) : Value(Null{}); }
 
-constexpr std::int64_t event_row_alone = 96;  // bytes of a row beside its texts
+constexpr std::int64_t event_row_alone = 96;  // bytes of an event's row, beside its texts
 std::int64_t event_row_bytes(const std::string& json, const std::string& note) {
     return event_row_alone + static_cast<std::int64_t>(json.size() + note.size());
 }
@@ -99,7 +99,7 @@ Status insert_notices(Database& database, std::uint64_t& id, const std::vector<N
     return Done{};
 }
 
-// Returns copies of the marks of the rows' runs. They replace the known ones only if the transaction succeeds.
+// Returns copies of the marks of the rows' runs. They replace `known` only if the transaction succeeds.
 MetricMarks known_marks(const MetricMarks& known, const std::vector<MetricRow>& rows) {
     MetricMarks marks;
     for (const MetricRow& row : rows)
@@ -107,7 +107,8 @@ MetricMarks known_marks(const MetricMarks& known, const std::vector<MetricRow>& 
     return marks;
 }
 
-std::vector<RunId> erased_runs(const std::vector<Entry>& entries) {  // Their metrics are removed too.
+// Returns the runs that these entries erase, since their metrics are removed too.
+std::vector<RunId> erased_runs(const std::vector<Entry>& entries) {
     std::vector<RunId> gone;
     for (const Entry& entry : entries)
         for (const Record& record : entry.records)
@@ -166,7 +167,7 @@ Result<std::unique_ptr<SqliteJournal>> SqliteJournal::open(const std::string& di
     if (Status there = check_not_lost(path, *lock); !there) return there.error();
     Result<Database> database = Database::open(path, Database::Mode::create);
     if (!database) return at_directory(database.error(), directory);
-    chmod(path.c_str(), 0600);  // Set before SQLite makes a WAL, which gets the same permissions.
+    chmod(path.c_str(), 0600);  // The mode is set before SQLite makes a WAL, which gets the same permissions.
     if (Status ready = prepare(*database, *lock); !ready) return at_directory(ready.error(), directory);
     Result<Loaded> loaded = load_records(*database, "records");
     if (!loaded) return at_directory(loaded.error(), directory);
@@ -329,7 +330,8 @@ EventId SqliteJournal::last_event() const {
     return {body_->last_event};
 }
 
-// The remaining older events can be read, but not replayed any more. The snapshot replaces them.
+// Removes old events. The events that remain before the snapshot can be read, but no longer replayed: the snapshot
+// replaces them.
 void SqliteJournal::prune_events(std::int64_t before_wall_ms) {
     std::lock_guard held(body_->mutex);
     auto prune = [&]() -> Status {
@@ -341,7 +343,7 @@ void SqliteJournal::prune_events(std::int64_t before_wall_ms) {
         if (!old) return old.error();
         if (*old == 0) return Done{};
         if (Status taken = take_snapshot(database, body_->last_event); !taken) return taken.error();
-        // The newest event stays, so that the numbers continue after a restart.
+        // The newest event is kept, so that event numbers continue after a restart.
         Status erased = database.run("DELETE FROM events WHERE wall_ms < ? AND id < ?",
                                      {before_wall_ms, static_cast<std::int64_t>(body_->last_event)});
         if (!erased) return erased.error();

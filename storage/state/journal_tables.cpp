@@ -1,4 +1,4 @@
-// The tables beside the core: tokens, settings, and the metrics of reports.
+// Reads and writes the tables that are not the core's: tokens, settings, and the metrics of reports.
 #include "storage/state/body.hpp"
 #include "storage/state/schema.hpp"
 
@@ -73,7 +73,7 @@ Status SqliteJournal::erase_settings(const std::vector<std::string>& keys) {
 
 PageOf<MetricRow> SqliteJournal::metrics(RunId run, std::uint64_t after_position, PageBounds most) const {
     std::lock_guard held(body_->paging);
-    // Rows may move into chunks meanwhile.
+    // One transaction is used for all reads, because rows may move into chunks in between.
     Result<Transaction> one_view = Transaction::begin(body_->pages, Transaction::Kind::read);
     if (!one_view) throw ReadFailed(one_view.error());
     Result<PageOf<MetricRow>> page = read_metrics(body_->pages, run, after_position, most);

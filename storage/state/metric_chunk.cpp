@@ -18,7 +18,7 @@ constexpr int level = 6, level_of_long = 1;
 constexpr std::size_t long_bytes = 256 << 10;
 constexpr std::size_t numbers_of_row = 5;
 constexpr std::int64_t row_bytes_most = 1 << 30;
-constexpr std::size_t row_start_most = 128;  // bytes of a row's numbers: five of 20 digits
+constexpr std::size_t row_start_most = 128;  // the most bytes of a row's five numbers, of 20 digits each
 using Numbers = std::array<std::int64_t, numbers_of_row>;
 
 Numbers numbers_of(const MetricRow& row) {
@@ -28,7 +28,7 @@ Numbers numbers_of(const MetricRow& row) {
 
 Error broken() { return {ErrorCode::damaged, "a chunk of metrics is damaged", "rtrain head restore-backup FILE"}; }
 
-// Reads the numbers of one row. Returns false if the bytes are no row.
+// Reads the numbers of one row. Returns false if the bytes are not a row.
 bool read_numbers(const char*& at, const char* end, Numbers& out) {
     for (std::size_t i = 0; i < numbers_of_row; ++i) {
         const auto [stopped, fault] = std::from_chars(at, end, out[i]);
@@ -53,7 +53,7 @@ std::string pack_metrics(const std::vector<MetricRow>& rows) {
 }
 
 Status unpack_metrics(RunId run, const std::string& bytes, const std::function<void(MetricRow&&)>& take) {
-    std::string text;  // unpacked bytes that are no whole row yet
+    std::string text;  // unpacked bytes that do not form a whole row yet
     Numbers sums{};
     bool sound = true;
     const bool whole = expand(bytes, [&](std::string_view piece) {

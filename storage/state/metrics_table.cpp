@@ -10,7 +10,7 @@
 namespace rtrain::state {
 namespace {
 
-// The first limit that is reached counts. A single row may exceed it.
+// The bounds of a chunk; the one that is reached first applies. A single row may exceed them.
 constexpr std::int64_t chunk_rows = 1'000, chunk_bytes = 8 << 20;
 constexpr std::int64_t row_alone = 64;  // bytes that a row takes beside its text
 constexpr std::int64_t chunks_at_most = 4'000;
@@ -86,7 +86,7 @@ Status write_chunk(Database& database, RunId run, MetricMark& mark, const std::v
          static_cast<std::int64_t>(rows.back().position), level, newest_text(rows), Blob{std::move(packed)}});
 }
 
-// Seals the oldest rows, as many as one chunk may have.
+// Moves the oldest rows, as many as fit into one chunk, into a new chunk.
 Status seal_one(Database& database, RunId run, MetricMark& mark) {
     Reports oldest({.rows = chunk_rows, .bytes = chunk_bytes});
     if (Status read = add_unsealed(database, run, 0, oldest); !read) return read.error();

@@ -12,10 +12,12 @@ namespace rtrain::state {
 struct MetricMark {  // facts about a run's rows, so that a commit need not read them
     std::uint64_t position = 0;
     std::int64_t unsealed = 0, chunks = 0;
-    std::int64_t unsealed_bytes = 0, bytes = 0;     // bytes: of all rows, with sealed rows in their stored size
-    std::map<std::uint32_t, std::uint64_t> newest;  // the highest index by attempt
+    // `bytes`: bytes of all rows; sealed rows count with their compressed size
+    std::int64_t unsealed_bytes = 0, bytes = 0;
+    // the highest report index of each attempt; key: the attempt's number
+    std::map<std::uint32_t, std::uint64_t> newest;
 };
-using MetricMarks = std::map<RunId, MetricMark>;  // only runs that were written to since the journal was opened
+using MetricMarks = std::map<RunId, MetricMark>;  // only for runs that were written to since the journal was opened
 
 // Requires an open transaction. `marks` and `grown` are valid only if it is committed. `grown` receives the growth of
 // each run's rows in bytes, negative if rows were sealed.
@@ -23,7 +25,8 @@ Status add_metrics(Database& database, MetricMarks& marks, const std::vector<Met
                    std::map<RunId, std::int64_t>& grown);
 Result<std::map<RunId, std::int64_t>> metric_bytes(Database& database);  // Returns the bytes of all rows by run.
 Result<PageOf<MetricRow>> read_metrics(Database& database, RunId run, std::uint64_t after_position, PageBounds most);
-Result<std::int64_t> last_metric_position(Database& database, RunId run);  // Returns 0 if the run has no rows.
+// position of the run's last row; 0 if it has none
+Result<std::int64_t> last_metric_position(Database& database, RunId run);
 Result<std::optional<MetricRow>> last_metric(Database& database, RunId run);
 Status erase_metrics(Database& database, RunId run);
 

@@ -9,7 +9,8 @@
 namespace rtrain::state {
 namespace {
 
-std::string number_key(std::uint64_t number) {  // Returns a text that sorts like the number.
+// Returns the number as a text of fixed length, so that texts sort like their numbers.
+std::string number_key(std::uint64_t number) {
     std::string digits = std::to_string(number);
     return std::string(20 - digits.size(), '0') + digits;
 }
@@ -22,7 +23,8 @@ struct Place {
     RowKey key;
     Value run = Null{};
     bool erased = false;
-    std::optional<AttemptId> whole{}, part_of{};  // whole: of an attempt's own row; part_of: of a row on top of it
+    // `whole`: set for an attempt's own row; `part_of`: set for a row on top of an attempt's own row
+    std::optional<AttemptId> whole{}, part_of{};
 };
 Value run_value(RunId run) { return static_cast<std::int64_t>(run.value); }
 
@@ -49,7 +51,7 @@ struct PlaceOf {
         return {.key = {"checkpoint", checkpoint_key({checkpoint.run, checkpoint.directory})},
                 .run = run_value(checkpoint.run)};
     }
-    Place operator()(const PendingArray& array) const {  // it outlives its first run
+    Place operator()(const PendingArray& array) const {  // the record has no run, because it outlives its first run
         return {.key = {"array", number_key(array.model.id.value)}};
     }
     Place operator()(const EraseArray& erase) const {
@@ -62,9 +64,8 @@ struct PlaceOf {
         return {.key = {"budget_use", erase.queue + "/" + erase.user}, .erased = true};
     }
     Place operator()(const EraseNode& erase) const { return {.key = {"node", erase.id.value}, .erased = true}; }
-    Place operator()(const EraseRun& erase) const {  // Erases also every row that belongs to the run.
-        return {.key = {}, .run = run_value(erase.id), .erased = true};
-    }
+    // Erases the run's row, and every other row that belongs to the run.
+    Place operator()(const EraseRun& erase) const { return {.key = {}, .run = run_value(erase.id), .erased = true}; }
     Place operator()(const EraseAttempt& erase) const {
         return {.key = {"attempt", attempt_key(erase.id)}, .erased = true, .whole = erase.id};
     }
@@ -78,7 +79,8 @@ Status erase_parts(Database& database, const Place& place, Kept& kept) {
     if (!place.whole || kept.in_parts.erase(*place.whole) == 0) return Done{};
     kept.joined.insert(*place.whole);
     for (const char* kind : part_kinds) {
-        const Values range = {std::string(kind), place.key.second + "/", place.key.second + "0"};  // '0' follows '/'
+        // '0' is the character after '/', so the range contains all keys that begin with this key and '/'
+        const Values range = {std::string(kind), place.key.second + "/", place.key.second + "0"};
         if (Status gone = database.run("DELETE FROM records WHERE kind=? AND key>? AND key<?", range); !gone)
             return gone;
     }
@@ -105,7 +107,8 @@ Status save_record(Database& database, const Written& written, Place place, Kept
 
 }  // namespace
 
-// Writes only the last of several records for one row, because a reader sees no other.
+// Saves the records of one transaction, in order. Of several records for one row it writes only the last, because a
+// reader sees no other.
 Status save_records(Database& database, const std::vector<Written>& records, Kept& kept) {
     std::vector<Place> places;
     std::map<RowKey, std::size_t> last;
@@ -119,7 +122,7 @@ Status save_records(Database& database, const std::vector<Written>& records, Kep
         const auto newest = last.find(places[i].key);
         if (newest != last.end() && newest->second != i) continue;
         const auto whole = places[i].part_of ? last_whole.find(*places[i].part_of) : last_whole.end();
-        // The later row of the whole attempt includes this part.
+        // A later record in this transaction is the whole attempt, which includes this part.
         if (whole != last_whole.end() && whole->second > i) continue;
         Status saved = save_record(database, records[i], std::move(places[i]), kept);
         if (!saved) return saved;
@@ -131,7 +134,8 @@ Result<Loaded> load_records(Database& database, const std::string& table) {
     Loaded loaded;
     std::optional<Error> wrong;
     const std::string sql =
-        "SELECT kind, key, json FROM " + table + " ORDER BY kind, key";  // The order puts attempts before their parts.
+        // this order returns each attempt before its parts
+        "SELECT kind, key, json FROM " + table + " ORDER BY kind, key";
     Status read = database.each(sql, {}, [&](const Row& row) {
         std::string json = row.text(2);
         Result<Record> record = decode_record(json);

@@ -13,13 +13,13 @@
 
 namespace rtrain::state {
 
-using RowKey = std::pair<std::string, std::string>;  // kind, key
-struct Kept {                                        // facts about the rows on disk
-    // members that a newer minor version wrote; they are written back with the record
+using RowKey = std::pair<std::string, std::string>;  // a record's kind and key, which identify its row
+struct Kept {                                        // facts about the rows on disk that are kept in memory
+    // JSON members that a newer minor version wrote; they are written back with the record
     std::map<RowKey, std::string> unknown;
     std::set<AttemptId> in_parts;  // attempts that have rows on top of their own row, until that row is written again
     std::set<AttemptId> joined;    // attempts that the open transaction removed from `in_parts`
-    // Call it if the transaction failed: then no row was removed.
+    // Restores `in_parts`. To be called if the transaction failed, since then no row was removed.
     void take_back() { in_parts.merge(joined); }
 };
 struct Loaded {
@@ -28,14 +28,16 @@ struct Loaded {
 };
 
 Result<Loaded> load_records(Database& database, const std::string& table);
-// A record with its JSON, which is made once: the row holds the JSON, the event its checksum.
+// A record with its JSON, which is made only once for two uses: the row holds the JSON, and the event holds its
+// checksum.
 struct Written {
     const Record* record = nullptr;
     std::string json;
 };
 Status save_records(Database& database, const std::vector<Written>& records,
-                    Kept& kept);                                // Saves the records of one transaction, in order.
-std::map<RowKey, std::string> as_rows(const Cluster& cluster);  // Returns every record of the cluster, encoded.
+                    Kept& kept);  // saves the records of one transaction, in order; updates `kept`
+// returns the rows of every record of the cluster: key -> JSON
+std::map<RowKey, std::string> as_rows(const Cluster& cluster);
 std::int64_t checksum_of(const std::vector<Record>& records);
 std::int64_t checksum_of(std::span<const Written> records);
 std::string unknown_members(const std::string& text, const Record& record);

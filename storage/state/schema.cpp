@@ -11,7 +11,7 @@
 namespace rtrain::state {
 namespace {
 
-constexpr std::int64_t application_id = 0x7274726e;  // "rtrn"
+constexpr std::int64_t application_id = 0x7274726e;  // the letters "rtrn"
 constexpr const char* restore_hint = "rtrain head restore-backup FILE";
 constexpr const char* version_key = "schema_version";
 
@@ -21,7 +21,7 @@ constexpr const char* audit_table =
     "hash TEXT NOT NULL, sum INTEGER NOT NULL)";
 constexpr std::array statements = {
     audit_table,
-    // A whole record as JSON. The removal of a run finds the run's records by `run`.
+    // `json`: a whole record. `run`: by this column, the removal of a run finds the run's records.
     "CREATE TABLE records(kind TEXT NOT NULL, key TEXT NOT NULL, run INTEGER, json TEXT NOT NULL, sum INTEGER NOT "
     "NULL, "
     "PRIMARY KEY(kind, key)) WITHOUT ROWID",
@@ -47,7 +47,7 @@ constexpr std::array statements = {
     "CREATE TABLE metric_chunks(run INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, level INTEGER NOT "
     "NULL, newest TEXT NOT NULL, rows BLOB NOT NULL, PRIMARY KEY(run, first)) WITHOUT ROWID",
 };
-// Version 1 had rank 0's metrics only, and this index instead of chunks.
+// In version 1 the table had rank 0's metrics only, and this index instead of chunks.
 constexpr const char* index_of_version_1 = "CREATE UNIQUE INDEX metrics_by_report ON metrics(run, attempt, idx)";
 constexpr std::array to_version_2 = {
     "DROP INDEX metrics_by_report",
@@ -77,9 +77,9 @@ Error damaged(const std::string& what) {
     return {ErrorCode::damaged, std::string("the state database is damaged: ") + what, restore_hint};
 }
 
-// Returns the error of a read that failed. A disk that fails or is full, missing rights or memory, and a lock of
-// another program are no damage. A statement that SQLite does not understand is damage, because the tables are not
-// rtrain's.
+// Returns the error of a read that failed. Four causes are no damage: a disk that fails or is full, missing rights, too
+// little memory, and a lock of another program. A statement that SQLite does not understand is damage, because the
+// tables are not rtrain's.
 Error unread(const Error& why) {
     const bool says_so = why.code == ErrorCode::damaged || why.code == ErrorCode::internal;
     return says_so ? damaged(why.message) : why;

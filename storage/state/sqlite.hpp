@@ -47,15 +47,16 @@ class Database {
 
     Status run(const std::string& sql, const Values& values = {});
     Status each(const std::string& sql, const Values& values, const std::function<void(const Row&)>& row);
-    // Like `each`, until `row` returns false.
+    // Like `each`, but stops when `row` returns false.
     Status each_while(const std::string& sql, const Values& values, const std::function<bool(const Row&)>& row);
-    // Returns the first column of the only row.
+    // Returns the integer in the first column of the only row.
     Result<std::int64_t> integer(const std::string& sql, const Values& values = {});
     bool last_run_changed_rows() const;
     void leave_wal_on_close();  // For readers beside a head: closing leaves the WAL as it is.
     sqlite3* handle() const { return handle_.get(); }
     Error error(
-        const std::string& doing) const;  // Returns SQLite's newest error. Its code separates damage from a full disk.
+        // Returns SQLite's newest error, with a code that distinguishes damage from a full disk.
+        const std::string& doing) const;
 
   private:
     struct Close {

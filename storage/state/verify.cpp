@@ -12,7 +12,7 @@ namespace {
 struct Replay {
     Cluster cluster;
     std::uint64_t from_event = 0, last_event = 0, events = 0;
-    std::string first_difference;  // the first event whose records differ
+    std::string first_difference;  // number of the first event whose records differ; empty: none
 };
 
 Result<Replay> begin_replay(Database& database) {
@@ -94,8 +94,8 @@ Result<std::string> verify_database(Database& database) {
     // The table is there, because begin_replay refuses databases of earlier versions.
     Result<AuditEnd> audit = check_audit(database);
     if (!audit) return audit.error();
-    if (replay->cluster.meta.cluster_id.empty())  // The shell draws the id before the first event, and no event has it.
-        replay->cluster.meta.cluster_id = stored->cluster.meta.cluster_id;
+    // The cluster's id is in no event, because the head makes it before the first event.
+    if (replay->cluster.meta.cluster_id.empty()) replay->cluster.meta.cluster_id = stored->cluster.meta.cluster_id;
     if (Status replayed = replay_events(database, *replay); !replayed) return replayed.error();
     std::string range = std::to_string(replay->events) + " events after number " + std::to_string(replay->from_event);
     std::map<RowKey, std::string> rows = as_rows(stored->cluster);
@@ -117,7 +117,7 @@ Result<std::string> SqliteJournal::verify(const std::string& directory) {
         return Error{ErrorCode::not_found, path + " does not exist", "name the head's data directory with --data"};
     Result<Database> database = Database::open(path, Database::Mode::existing);
     if (!database) return database.error();
-    database->leave_wal_on_close();  // Leaves the files as they are.
+    database->leave_wal_on_close();  // closing the database leaves its files as they are
     Result<AuditEnd> archived = archived_audit(*database);
     if (!archived) return archived.error();
     Result<std::string> verified = verify_database(*database);
@@ -136,8 +136,8 @@ Result<std::vector<AuditRow>> SqliteJournal::audit_of(const std::string& directo
     database->leave_wal_on_close();
     Result<std::int64_t> there = database->integer("SELECT count(*) FROM sqlite_schema WHERE name='audit'");
     if (!there) return there.error();
-    if (*there == 0) return std::vector<AuditRow>{};  // An earlier version made the database and kept no audit.
-    // Rows may move into segments meanwhile.
+    if (*there == 0) return std::vector<AuditRow>{};  // An earlier version, which kept no audit, made this database.
+    // One transaction is used for all reads, because rows may move into segments in between.
     Result<Transaction> one_view = Transaction::begin(*database, Transaction::Kind::read);
     if (!one_view) return one_view.error();
     auto page = read_whole_audit(*database, audit_folder(directory), after, {.rows = limit, .bytes = ~std::size_t{0}});

@@ -1,4 +1,4 @@
-// Opens the store that a storage path names.
+// Opens the store of a storage path, by the path's scheme.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,8 @@
 
 namespace rtrain::storage {
 
-// Accepts file:///abs, /abs and s3://bucket/prefix. The agent makes the store of cluster:// over the head's API. gs://
-// is refused.
+// Accepts file:///abs, /abs and s3://bucket/prefix. Refuses gs://. For cluster://, the agent makes a store that uses
+// the head's API.
 Result<std::unique_ptr<Store>> open_store(const std::string& root);
 
 }  // namespace rtrain::storage

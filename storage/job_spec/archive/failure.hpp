@@ -1,4 +1,4 @@
-// Translates system errors for users who pack and unpack code.
+// Translates system errors (errno) into messages for users who pack and unpack code.
 #pragma once
 
 #include <cerrno>

@@ -31,7 +31,8 @@ Bytes range_of(char low, char high) {
     return bytes;
 }
 
-// Returns git's classes: ASCII only, with four kinds of blanks. nullopt: unknown class.
+// Returns the bytes of a character class such as "digit", as git defines it: ASCII only, with four kinds of blanks.
+// nullopt: there is no such class.
 Bytes class_of(std::string_view name) {
     const Bytes digit = range_of('0', '9'), lower = range_of('a', 'z'), upper = range_of('A', 'Z');
     const Bytes alnum = digit | lower | upper, graph = range_of('!', '~');
@@ -107,8 +108,8 @@ struct IgnoreRules::Parser {
         return true;
     }
 
-    // Two or more stars stand for folders if a slash, or the end, is on both sides. Git cuts off the plain characters
-    // at the begin of a pattern, so the stars mean folders behind those too: a**/b matches ax/b.
+    // Reads two or more stars. They match folders if a slash, or the end, is on both sides. Git removes the plain
+    // characters at the begin of a pattern first, so stars behind those match folders too: a**/b matches ax/b.
     void add_stars(bool plain) {
         const std::size_t begin = at;
         while (is(at, '*')) ++at;
@@ -127,12 +128,13 @@ struct IgnoreRules::Parser {
         ++at;
     }
 
-    // Returns the set whose bracket is before `at`. nullopt: it has no end, or an unknown class.
+    // Reads a set whose opening bracket is just before `at`. Returns nullopt if the set has no end, or contains an
+    // unknown class.
     std::optional<Bytes> read_set() {
         const bool negated = is(at, '!') || is(at, '^');
         if (negated) ++at;
         Bytes fits;
-        std::size_t low = 0;  // the character before, which may begin a range; 0: none
+        std::size_t low = 0;  // the previous character, which may begin a range; 0: there is none
         for (const std::size_t first = at; at == first || !is(at, ']');) {
             if (at >= pattern.size()) return std::nullopt;
             if (pattern.substr(at).starts_with("[:")) {
@@ -160,7 +162,8 @@ struct IgnoreRules::Parser {
     }
 };
 
-// Adds the states that are reachable without another byte. A state is the number of tokens that are matched.
+// Adds the states that can be reached without reading another byte. State N means that the first N tokens have been
+// matched.
 void IgnoreRules::skip(const std::vector<Token>& tokens, std::vector<char>& states) {
     for (std::size_t at = 0; at < tokens.size(); ++at) {
         if (states[at] == 0 || tokens[at].kind == TokenKind::byte) continue;
@@ -169,7 +172,7 @@ void IgnoreRules::skip(const std::vector<Token>& tokens, std::vector<char>& stat
     }
 }
 
-// Advances all states together, so the time is at most the pattern's length times the name's length.
+// Advances all states together, so the time is at most proportional to the pattern's length times the name's length.
 bool IgnoreRules::matches(const std::vector<Token>& tokens, std::string_view name) {
     std::vector<char> states(tokens.size() + 1, 0), next(tokens.size() + 1, 0);
     states[0] = 1;

@@ -1,5 +1,5 @@
-// Decides which files of a working directory are left out: by the rules of .gitignore, and of .rtrainignore over them.
-// Used inside of storage/job_spec only.
+// Decides which files of a working directory are left out of the archive: by the rules of .gitignore, which the rules
+// of .rtrainignore override. Used inside of storage/job_spec only.
 #pragma once
 
 #include <bitset>
@@ -13,20 +13,21 @@ enum class FileKind { file, directory };
 
 class IgnoreRules {
   public:
-    // Files that these rules leave out are included again only by a rule that names them, not by a wildcard: `!*/` does
-    // not apply to .git.
+    // Adds rules that come before those of all files. A later rule includes such a file again only if it names the file
+    // without a wildcard: `!*/` does not apply to .git.
     void add_first(std::string_view text) { add(first_, "", text); }
     // Adds the rules of a file in directory `base` ("" is the top). Later rules override earlier ones.
     void add_git(const std::string& base, std::string_view text) { add(git_, base, text); }
     void add_rtrain(const std::string& base, std::string_view text) { add(rtrain_, base, text); }
-    bool ignored(const std::string& path, FileKind kind) const;  // relative to the top, '/'-separated
+    // `path`: relative to the top, with '/' between its parts
+    bool ignored(const std::string& path, FileKind kind) const;
 
   private:
     using Bytes = std::bitset<256>;
     enum class TokenKind {
-        byte,      // one byte of `fits`
-        repeat,    // any number of bytes of `fits`
-        optional,  // the two next tokens, or nothing
+        byte,      // matches one byte of the set `fits`
+        repeat,    // matches any number of bytes of the set `fits`
+        optional,  // the next two tokens match together, or both are skipped
     };
     struct Token {
         TokenKind kind = TokenKind::byte;

@@ -8,7 +8,7 @@ namespace rtrain::spec {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr int hops_most = 40;  // as many as the kernel follows
+constexpr int hops_most = 40;  // the most links that are followed for one path, as in the kernel
 using Parts = std::vector<std::string>;
 
 Parts parts_of(const fs::path& path) {
@@ -23,7 +23,7 @@ bool is_below(const fs::path& path, const fs::path& folder) {
     return path == folder || path.string().starts_with(above);
 }
 
-// Returns true if the text of a relative target stays in the folder `base` of the archive.
+// Returns true if a link with this relative target stays within the folder `base` of the archive.
 bool stays_in(const std::string& base, const std::string& path, const std::string& target) {
     std::size_t depth = parts_of(fs::path(path).parent_path()).size() - parts_of(base).size();
     for (const std::string& part : parts_of(target)) {
@@ -39,7 +39,8 @@ LinkFate left_out(const std::string& target, const std::string& why) {
     return {.kind = LinkFate::Kind::left_out, .target = target, .why = "-> " + target + " " + why};
 }
 
-// Returns a relative link to the file at `real` inside of one of the folders; nullopt if it lies in none.
+// Returns the target of a relative link to the file at `real`, if that lies inside of one of the folders; nullopt
+// otherwise.
 std::optional<std::string> inner_target(const std::string& path, const fs::path& real,
                                         const std::vector<ListedFolder>& folders) {
     for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder) {
@@ -51,7 +52,8 @@ std::optional<std::string> inner_target(const std::string& path, const fs::path&
     return std::nullopt;
 }
 
-// Resolves a path through the links of an archive. nullopt: it leads out, or in a circle.
+// Resolves a path through the links of an archive. Returns nullopt if the path leads out of the archive, or in a
+// circle.
 class Resolver {
   public:
     explicit Resolver(const std::map<std::string, std::string>& links) : links_(links) {}

@@ -10,17 +10,17 @@
 
 namespace rtrain::spec {
 
-// A folder whose entries are listed: its path in the archive, and its real path.
+// A folder whose entries are being listed: its path in the archive, and its real path on disk.
 struct ListedFolder {
-    std::string path;  // "" is the top
+    std::string path;  // path in the archive; "" is the top
     std::filesystem::path real;
 };
 
 struct LinkFate {
     enum class Kind {
-        kept,      // stays a link in the archive, to `target`
-        followed,  // the file or folder at `real` replaces it in the archive
-        left_out,  // is left out; `why` is the reason
+        kept,      // the link stays a link in the archive, to `target`
+        followed,  // the file or folder at `real` replaces the link in the archive
+        left_out,  // the link is left out; `why` is the reason
     };
     Kind kind = Kind::left_out;
     std::string target, why;
@@ -36,12 +36,12 @@ struct LinkBounds {
 // is none, or if it is the home directory or the root, no link is followed.
 LinkBounds link_bounds(const std::filesystem::path& directory);
 
-// Decides about the link `path` (in the archive). `folders` are the folders on the way to it: the top, then each
-// followed folder. The last one contains the link, which lies at `place`.
+// Decides what becomes of the link with the path `path` in the archive. `folders` are the folders on the way to it: the
+// top, then each followed folder. The last one contains the link. `place`: the link's path on this machine.
 LinkFate fate_of_link(const std::string& path, const std::filesystem::path& place, const LinkBounds& bounds,
                       const std::vector<ListedFolder>& folders);
 
-// Returns the links of an archive that lead out of it, or in a circle, through other links: path to target.
+// Returns the links of an archive that, through other links, lead out of it or in a circle. `links`: path -> target.
 std::set<std::string> unsound_links(const std::map<std::string, std::string>& links);
 
 }  // namespace rtrain::spec

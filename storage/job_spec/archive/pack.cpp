@@ -111,7 +111,8 @@ Result<PackedCode> pack_directory(const std::string& directory, const std::strin
     }
     Result<Walk> walked = walk_directory(directory, named_by);
     if (!walked) return walked.error();
-    const auto is_needed = [&](const WalkEntry& entry) {  // the file itself, or the linked directory in its path
+    // true for the needed file itself, and for a linked directory on the way to it
+    const auto is_needed = [&](const WalkEntry& entry) {
         return entry.path == needed || (entry.type == fs::file_type::symlink && needed.starts_with(entry.path + "/"));
     };
     if (!needed.empty() && std::none_of(walked->entries.begin(), walked->entries.end(), is_needed))

@@ -28,7 +28,8 @@ void octal(char* field, std::size_t width, std::uint64_t value) {
     std::memcpy(field, text.data(), width - 1);
 }
 
-// Returns one block of ustar. Long names are cut; a pax record before the block contains them.
+// Returns a ustar header of 512 bytes. If the name is too long, the header has its beginning only, and a pax record
+// before the header contains the whole name.
 std::string ustar(const std::string& name, const TarEntry& entry, char type) {
     std::string head(block, '\0');
     const auto put = [&](std::size_t at, std::string_view text, std::size_t most) {
@@ -58,8 +59,8 @@ std::string padded(std::string bytes) {
     return bytes;
 }
 
-// "27 path=some/long/name
-// ": the number includes itself.
+// Returns a pax record such as "27 path=some/long/name ". The number is the record's length, including the number
+// itself.
 std::string pax_record(const std::string& key, const std::string& value) {
     const std::string rest = " " + key + "=" + value + "\n";
     std::size_t size = rest.size() + 1;
@@ -75,7 +76,8 @@ std::string tar_header(const TarEntry& entry) {
     if (entry.target.size() > 100) records += pax_record("linkpath", entry.target);
     std::string out;
     if (!records.empty()) {
-        records = pax_record("hdrcharset", "BINARY") + records;  // Names are bytes.
+        // Names may not be UTF-8, so this record declares them as bytes.
+        records = pax_record("hdrcharset", "BINARY") + records;
         out = ustar("pax", {.mode = 0644, .bytes = static_cast<std::int64_t>(records.size())}, 'x') + padded(records);
     }
     return out + ustar(entry.path, entry, static_cast<char>(entry.type));

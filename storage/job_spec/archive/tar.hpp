@@ -25,9 +25,10 @@ struct TarEntry {
     TarType type = TarType::file;
     unsigned mode = 0644;
     std::int64_t bytes = 0;
-    std::string target;  // for links
+    std::string target;  // target of a link
 };
-// Returns the blocks before an entry's content: ustar, and pax records for values that do not fit. No times, no owners.
+// Returns the blocks that precede an entry's content: a ustar header, and pax records for values that do not fit into
+// it. They contain no times and no owners.
 std::string tar_header(const TarEntry& entry);
 
 class TarWriter {
@@ -35,10 +36,10 @@ class TarWriter {
     static Result<std::unique_ptr<TarWriter>> create(const std::string& file);
     ~TarWriter();
     TarWriter(const TarWriter&) = delete;
-    Status begin(const TarEntry& entry);   // requires that the entry before is complete
-    Status write(std::string_view bytes);  // writes content of the present entry
+    Status begin(const TarEntry& entry);   // begins an entry; requires that the entry before it is complete
+    Status write(std::string_view bytes);  // appends bytes to the content of the current entry
     Status finish();
-    std::string sha256() const { return sha256_; }  // hash of the file, after finish()
+    std::string sha256() const { return sha256_; }  // hash of the whole file; valid after finish()
     std::int64_t bytes() const { return bytes_; }
 
   private:

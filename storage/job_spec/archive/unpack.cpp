@@ -134,7 +134,8 @@ class Unpacker {
         const std::string root = fs::canonical(target_, failed).string() + "/";
         for (const Link& link : links_) {
             const fs::path place = fs::path(target_) / link.path;
-            // A link that was made before may replace one of its directories, and lead out through another one.
+            // A link that was made before may have replaced a directory in this link's path, and may lead out of the
+            // target through another link.
             const std::string parent = fs::weakly_canonical(place.parent_path(), failed).string() + "/";
             if (failed || !parent.starts_with(root)) return refuse(link.path, "its directory is a link that leads out");
             fs::create_directories(place.parent_path(), failed);
@@ -143,7 +144,8 @@ class Unpacker {
                 return failed == std::errc::file_exists ? Status(refuse(link.path, "it is there twice"))
                                                         : failure("making", place.string(), failed.value());
         }
-        for (const Link& link : links_) {  // A link may lead out through another one.
+        // A link may lead out of the target through another link, so all are checked after all exist.
+        for (const Link& link : links_) {
             const fs::path place = fs::path(target_) / link.path;
             const std::string end = fs::weakly_canonical(place, failed).string() + "/";
             if (failed || !end.starts_with(root))
@@ -167,7 +169,7 @@ Status publish(const std::string& aside, const std::string& to_directory) {
     ::close(directory);
     if (synced != 0) return failure("bringing to the disk", aside, why);
     if (::rename(aside.c_str(), to_directory.c_str()) == 0) return Done{};
-    // Another process has unpacked the same content meanwhile.
+    // Another process has unpacked the same content since then.
     std::error_code failed;
     if ((errno == ENOTEMPTY || errno == EEXIST) && fs::is_directory(to_directory, failed)) return Done{};
     return failure("making", to_directory, errno);
@@ -187,7 +189,7 @@ Status unpack_archive(const std::string& archive, const std::string& to_director
     Status done = Unpacker(archive, aside).unpack();
     if (done && finish) done = finish(aside);
     if (done) done = publish(aside, to_directory);
-    const fs::path left = fs::absolute(aside);  // It exists only after a failure.
+    const fs::path left = fs::absolute(aside);  // the directory still exists only after a failure
     const Status gone = storage::remove_all_beneath(left.parent_path(), left.filename());
     return done ? gone : done;
 }

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr std::size_t walked_most = 1'000'000;  // the most files of an archive
-// Both lists of rules come before those of any file. _package.py in runtime/python has the same lists.
+// Both lists of rules apply before the rules of any file. _package.py in runtime/python has the same lists.
 constexpr const char* always_ignored =
     ".git\n.venv\n__pycache__\n.ipynb_checkpoints\n.mypy_cache\n.pytest_cache\n.ruff_cache\n";
 constexpr const char* secret_files =
@@ -128,7 +128,7 @@ class Walker {
         return Done{};
     }
 
-    // The target of a link has two names, and the rules for either name apply to it.
+    // Follows a link. The link and its target have different paths, and the ignore rules for either path apply.
     Status follow(const std::string& path, const LinkFate& fate) {
         std::error_code failed;
         const fs::file_type type = fs::symlink_status(fate.real, failed).type();
@@ -172,7 +172,8 @@ class Walker {
 
     LinkBounds bounds_;
     IgnoreRules rules_, secret_rules_, hidden_rules_;
-    std::vector<ListedFolder> folders_;  // the top, and the followed folders on the way
+    // the top of the directory, and the followed folders on the way to the present one
+    std::vector<ListedFolder> folders_;
     Walk walk_;
 };
 

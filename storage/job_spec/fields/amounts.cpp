@@ -84,7 +84,7 @@ std::int64_t whole_number(const Value& value) {
     if (failed == std::errc{} && end == value.text.data() + value.text.size()) return number;
     constexpr double most = 9'223'372'036'854'774'784.0;  // the largest double below 2^63
     return static_cast<std::int64_t>(
-        // for "4.0"; a number beyond 64 bits becomes the nearest one within
+        // "4.0" is a whole number too; a number beyond 64 bits becomes the nearest one within 64 bits
         std::clamp(real_number(value), -most, most));
 }
 

@@ -1,4 +1,5 @@
-// Strict, like the job file: unknown fields, commands without a path and invalid amounts are all reported at once.
+// Reads the file strictly, like the job file: unknown fields, commands without a path and invalid amounts are all
+// reported at once.
 #include "storage/job_spec/fields/autoscale.hpp"
 
 #include <utility>

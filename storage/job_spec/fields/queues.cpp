@@ -1,5 +1,5 @@
-// Strict, like the job file. Reported at once, each with its position: unknown fields, invalid amounts, missing
-// parents, cycles of borrowing, and children with more quota than their parent.
+// Reads the file strictly, like the job file. Reports all faults at once, each with its position: unknown fields,
+// invalid amounts, missing parents, cycles of borrowing, and children with more quota than their parent.
 #include "storage/job_spec/fields/queues.hpp"
 
 #include <algorithm>
@@ -10,7 +10,8 @@
 namespace rtrain::spec {
 namespace {
 
-constexpr std::int64_t share_most = 1'000'000;  // also of runs, so that seven digits are enough for both
+// the greatest share of a queue; runs have the same bound, so that seven digits are enough for both
+constexpr std::int64_t share_most = 1'000'000;
 constexpr std::int64_t day_ms = 86'400'000;
 constexpr std::int64_t gpu_hours_most = 100'000'000;
 constexpr std::size_t named_budgets_most = 1'000;
@@ -35,8 +36,8 @@ class QueuesReader : private FileReader {
     void check_sums();
 
     Queues queues_;
-    std::map<std::string, Place> places_;   // positions of the queues
-    std::map<std::string, Value> parents_;  // as written
+    std::map<std::string, Place> places_;   // position of each queue in the file
+    std::map<std::string, Value> parents_;  // name of each queue's parent, as written in the file
     std::map<std::string, Place> quotas_;
 };
 

@@ -46,7 +46,7 @@ std::string guess(const std::string& group, const std::string& key) {
     if (!word.empty()) return word;
     std::vector<std::string> everywhere;
     for (const Rule& rule : rules()) everywhere.emplace_back(rule.path);
-    for (const std::string& path : everywhere)  // the right word in the wrong place
+    for (const std::string& path : everywhere)  // the last word of the path is the name of a field in another group
         if (path.substr(path.rfind('.') + 1) == key) return path;
     return nearest(key, everywhere);
 }
@@ -98,7 +98,8 @@ ReadAnswer read_tree(Tree tree, JsonFrom from) {
     return {.job = std::move(reading.job)};
 }
 
-// Shows terminal escapes of a file instead of sending them. Tabs keep their width of one.
+// Escapes control characters of the file's line, so that the terminal does not execute them. A tab becomes one
+// character, so that columns stay right.
 std::string harmless(std::string line) {
     for (char& c : line)
         if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = c == '\t' ? ' ' : '?';

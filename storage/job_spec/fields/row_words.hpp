@@ -30,7 +30,8 @@ std::vector<std::string> texts(const Value& list);
 std::map<std::string, std::string> text_map(const Value& map);
 nlohmann::json or_null(const std::string& text);
 nlohmann::json duration_or_null(const std::optional<std::int64_t>& ms);
-std::int64_t byte_count(std::string_view text);  // "10Gi", "10GiB": the text matches the pattern of its row
+// returns the number of bytes for a text such as "10Gi" or "10GiB", which must match the pattern of its row
+std::int64_t byte_count(std::string_view text);
 nlohmann::json byte_count_json(std::int64_t bytes);
 std::int64_t taken_duration(Reading& reading, const std::string& path, const Value& value, std::string_view text);
 

@@ -9,8 +9,8 @@ using nlohmann::json;
 using R = Reading;
 using V = Value;
 
-// Returns the resource that a name such as "gpus" or "cpu" stands for, if it is another name. A node that offers "cpu"
-// is rare, and a job that waits for one waits for ever.
+// Returns the resource that the user probably means with a name such as "gpus" or "cpu"; empty if the name is right.
+// Few nodes offer a resource "cpu", so a job that asks for one would wait for ever.
 std::string meant_resource(const std::string& name) {
     std::string word;
     for (const char c : name) word += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -23,7 +23,8 @@ std::string meant_resource(const std::string& name) {
     return "";
 }
 
-// Memory without its unit is a number of bytes, and a worker that may use so few ends at once.
+// Returns true if the amount of memory is below 1 MiB. Such a number has probably lost its unit, and a worker with so
+// little memory would end at once.
 bool too_little_memory(Amount amount) { return amount.ticks > 0 && amount.ticks < (Amount::per_unit << 20); }
 
 std::string shown_value(const Value& value) { return shown(value.kind == Kind::number ? value.raw : value.text); }
@@ -61,13 +62,14 @@ json amounts_json(const Resources& resources) {
 
 json given_resources(const Job& job) {
     json out = amounts_json(job.resources_per_worker);
-    // Without this check no CPU and no GPU would be read as one CPU, and use_gpu without GPU as one GPU.
+    // Without this entry, a worker without CPU and GPU would be read as one with one CPU, and `use_gpu` without GPU as
+    // one GPU.
     if (!out.contains("CPU")) out["CPU"] = "0";
     return out;
 }
 
 void take_workers(Reading& reading, const Value& value) {
-    constexpr std::int64_t of_records = 1'000'000;  // accepted by earlier versions
+    constexpr std::int64_t of_records = 1'000'000;  // the greatest number that earlier versions accepted
     const std::int64_t most = reading.from == JsonFrom::record ? of_records : workers_most;
     const std::size_t dots = value.text.find("..");
     const auto number = [&](const std::string& text) {

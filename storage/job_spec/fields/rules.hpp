@@ -18,20 +18,20 @@ struct Reading {
     Problems problems;
     std::size_t problems_more = 0;  // number of problems beyond the listed ones
     JsonFrom from = JsonFrom::submitter;
-    std::set<std::string, std::less<>> unusable;  // fields with a problem: checks across fields leave them alone
+    std::set<std::string, std::less<>> unusable;  // fields with a problem; checks that involve several fields skip them
 
-    // Returns true if a further problem would be listed. False: it would only be counted, so its message need not be
-    // made.
+    // Returns true if a further problem would be listed. Otherwise it would only be counted, so the caller need not
+    // make its message.
     bool lists_more() const { return problems.size() < problems_most; }
     void problem(const std::string& path, const Value& value, const std::string& message,
                  const std::string& suggestion);
 };
 
 struct Rule {
-    std::string_view path;  // "scaling.workers"
+    std::string_view path;  // path of the field: "scaling.workers"
     const char* schema;     // JSON Schema of the value; null is the default of all fields but the entrypoint
-    const char* wants;      // text for people: "a whole number or a range such as 2..8"
-    void (*take)(Reading&, const Value&);  // requires that the value matches the schema
+    const char* wants;      // what the field takes, for messages: "a whole number or a range such as 2..8"
+    void (*take)(Reading&, const Value&);  // writes the value into the job; requires that the value matches the schema
     nlohmann::json (*give)(const Job&);    // the inverse of `take`
 };
 const std::vector<Rule>& rules();
@@ -45,7 +45,7 @@ std::optional<Value> fitting_part(const Rule& rule, const Value& value);
 void check_whole(Reading& reading, const Value& root);
 
 // ---- values of rows -------------------------------------------------------------------------------------------------
-std::optional<std::int64_t> duration_ms(std::string_view text);  // "1h30m"; nullopt beyond 64 bits
+std::optional<std::int64_t> duration_ms(std::string_view text);  // parses "1h30m"; nullopt if the value exceeds 64 bits
 std::string duration_text(std::int64_t ms);
 Result<Amount> amount_from(std::string_view resource, const Value& value);
 std::int64_t whole_number(const Value& value);

@@ -165,7 +165,8 @@ void Reading::problem(const std::string& path, const Value& value, const std::st
                       const std::string& suggestion) {
     const bool is_field = rule_of(path) != nullptr;
     if (is_field) unusable.insert(path);
-    std::size_t end = path.find_first_of(".[");  // The path of a field has at most one dot.
+    // the path of a field has at most one dot, so the first '.' or '[' behind it begins an inner part
+    std::size_t end = path.find_first_of(".[");
     for (int part = 0; part < 2 && !is_field && end != std::string::npos; ++part) {
         if (rule_of(std::string_view(path).substr(0, end)) != nullptr) unusable.insert(path.substr(0, end));
         end = path.find_first_of(".[", end + 1);
@@ -191,7 +192,8 @@ bool too_long(Reading& reading, const Rule& rule, const Value& value) {
 
 }  // namespace
 
-// Returns the valid entries of a map that has invalid ones, so that problems of the former are reported too.
+// Returns the valid entries of a map that also has invalid ones, so that further problems of the valid entries are
+// reported too.
 std::optional<Value> fitting_part(const Rule& rule, const Value& value) {
     if (value.kind != Kind::map || value.entries.size() > list_limit(rule.path)) return std::nullopt;
     const json schema = parse_json(rule.schema);
@@ -215,7 +217,8 @@ bool check_shape(Reading& reading, const Rule& rule, const Value& value) {
     if (fits(schema, value)) return true;
     const std::string path(rule.path);
     const json& choices = schema.contains("anyOf") ? schema["anyOf"] : json::array({schema});
-    for (const json& choice : choices)  // The choice whose outermost type matches is the one that was meant.
+    // If no choice matches, the user probably meant the choice whose outermost type matches.
+    for (const json& choice : choices)
         if (fits_itself(choice, value) && name_inner(reading, choice, value, path)) return false;
     std::string suggestion = advice(schema, value);
     for (const json& choice : choices)

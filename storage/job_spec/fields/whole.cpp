@@ -24,7 +24,8 @@ bool fine(const Reading& reading, std::initializer_list<std::string_view> paths)
                         [&](std::string_view path) { return reading.unusable.contains(path); });
 }
 
-// use_gpu means one GPU unless GPU is given. A worker with a GPU has no CPU by default, one without has one.
+// Completes the resources of a worker. `use_gpu` means one GPU unless GPU is given. By default a worker without a GPU
+// has one CPU, and a worker with a GPU has none.
 void complete_resources(Reading& reading, const Value& root) {
     Job& job = reading.job;
     if (!fine(reading, {"scaling.use_gpu", "scaling.resources_per_worker", "scaling.accelerator_type"})) return;
@@ -97,7 +98,7 @@ void check_worker_selectors(Reading& reading, const Value& root) {
                     "give one for each worker of the largest size; a smaller size takes the first ones");
 }
 
-// Each worker's bundle has a copy of the amounts and of the selector.
+// Limits the size of the demands, because each worker's bundle has its own copy of the amounts and of the selector.
 void check_demand(Reading& reading, const Value& root) {
     if (reading.from == JsonFrom::record || !fine(reading, {"scaling.workers"})) return;
     const std::size_t workers = std::max(reading.job.workers, reading.job.workers_max);
@@ -112,7 +113,7 @@ void check_demand(Reading& reading, const Value& root) {
 }  // namespace
 
 std::size_t demand_bytes(const Resources& amounts, const LabelSelector& selector) {
-    constexpr std::size_t of_entry = 64;  // bytes for an entry, beside its text
+    constexpr std::size_t of_entry = 64;  // bytes of an entry, beside those of its text
     std::size_t bytes = of_entry;
     for (const auto& [name, amount] : amounts) bytes += of_entry + name.size();
     for (const LabelCondition& condition : selector) {

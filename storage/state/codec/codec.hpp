@@ -12,7 +12,8 @@
 
 namespace rtrain::state {
 
-inline constexpr int text_version = 1;  // Raise it when an older program would misunderstand a newer text.
+// version of the texts; raise it if an older program would misunderstand a newer text
+inline constexpr int text_version = 1;
 
 template <class Variant>
 std::string encode_variant(const Variant& value) {
@@ -66,8 +67,8 @@ Result<Variant> decode_variant(const std::string& what, const std::string& text)
     }
 }
 
-// Returns `,"name":value` for each member of the text that no table lists. A newer minor version has written such
-// members, and they are kept.
+// Returns `,"name":value` for each member of the text that no table of fields lists. A newer minor version has written
+// such members, and they are kept.
 template <class Variant>
 std::string members_beyond(const std::string& text, const Variant& value) {
     std::set<std::string> known = {"v", "type"};

@@ -41,7 +41,7 @@ bool expand(std::string_view frame, const std::function<void(std::string_view pi
         if (ZSTD_isError(left) != 0) return false;
         take({piece.data(), out.pos});
         if (left == 0) return in.pos == in.size;
-        if (in.pos == in.size && out.pos < out.size) return false;  // The frame is cut off.
+        if (in.pos == in.size && out.pos < out.size) return false;  // The input ended before the frame did.
     }
 }
 

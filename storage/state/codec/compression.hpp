@@ -1,4 +1,4 @@
-// Texts as zstd frames with their checksum, for tables whose rows carry none of their own.
+// Writes texts as zstd frames with checksums, for tables whose rows have no checksum of their own.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +9,13 @@
 
 namespace rtrain::state {
 
-// Returns the frame of a text. `level` is zstd's, 1 to 19.
+// Returns the text as a zstd frame. `level` is zstd's, 1 to 19.
 std::string compressed(std::string_view text, int level);
-// Returns the text of a frame. Empty if the bytes are no whole frame, or its text has more than `most` bytes.
+// Returns the text of a frame. Returns nullopt if the bytes are not a whole frame, or if the text has more than `most`
+// bytes.
 std::optional<std::string> expanded(std::string_view frame, std::size_t most);
-// Passes the text of a frame to `take` in pieces of some hundred KiB. Returns false if the bytes are no whole frame;
-// the pieces that were passed before must then be dropped.
+// Passes the text of a frame to `take` in pieces of some hundred KiB. Returns false if the bytes are not a whole frame.
+// The caller must then drop the pieces that it received before.
 bool expand(std::string_view frame, const std::function<void(std::string_view piece)>& take);
 
 }  // namespace rtrain::state

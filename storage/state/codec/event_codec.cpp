@@ -1,4 +1,4 @@
-// Events as text: {"v":1,"type":"RunSubmitted",...}.
+// Encodes events as text: {"v":1,"type":"RunSubmitted",...}.
 #include "storage/state/codec/codec.hpp"
 #include "storage/state/codec/event_fields.hpp"
 #include "storage/state/codec/text.hpp"

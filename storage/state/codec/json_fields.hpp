@@ -24,7 +24,7 @@
 
 namespace rtrain::state {
 
-// Thrown while reading if a newer version has written a kind that this one lacks. The data is not damaged.
+// Thrown while reading if a newer version has written a kind that this version lacks. The data is not damaged.
 struct UnknownKind : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
@@ -35,7 +35,8 @@ struct Field {
     Value Struct::* member;
 };
 template <class Struct, class Value>
-Field(const char*, Value Struct::*) -> Field<Struct, Value>;  // Clang 16 does not deduce an aggregate's arguments
+// needed because Clang 16 does not deduce the template arguments of an aggregate
+Field(const char*, Value Struct::*) -> Field<Struct, Value>;
 template <class T>
 struct Fields;  // Specialised with `static constexpr auto list = std::tuple(Field{...}, ...)`.
 template <class T>
@@ -48,7 +49,7 @@ concept Word = std::is_enum_v<T>;
 template <class T>
 concept Integer = std::integral<T> && !std::same_as<T, bool>;
 
-// Counts the members of an aggregate, so that a member that is added to a record without a field here does not compile.
+// Counts the members of an aggregate. So the build fails if a member is added to a record without a field here.
 struct Anything {
     template <class T>
     operator T() const;
@@ -73,7 +74,7 @@ inline void put(std::string& out, Integer auto value) { out += std::to_string(va
 inline void put(std::string& out, Word auto value) { append_string(out, to_text(value)); }
 inline void put(std::string& out, Amount value) { put(out, value.ticks); }
 inline void put(std::string& out, Sum value) { append_wide(out, value.ticks); }
-void put(std::string& out, const Reason& reason);  // reason_codec.cpp
+void put(std::string& out, const Reason& reason);  // defined in reason_codec.cpp
 inline void put(std::string& out, Time value) { put(out, value.ms); }
 inline void put(std::string& out, Duration value) { put(out, value.ms); }
 template <class Tag, class Value>
@@ -150,7 +151,8 @@ void put(std::string& out, const std::set<T>& values) {
     put_list(out, values);
 }
 template <class Key, class T, class Order>
-void put(std::string& out, const std::map<Key, T, Order>& values) {  // text keys: an object; others: a list of pairs
+// a map with text keys is written as an object, any other map as a list of pairs
+void put(std::string& out, const std::map<Key, T, Order>& values) {
     constexpr bool object = std::is_same_v<Key, std::string>;
     out += object ? '{' : '[';
     const char* before = "";

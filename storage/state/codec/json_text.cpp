@@ -1,4 +1,4 @@
-// Strings and doubles as JSON; see the header for how bytes that are not UTF-8 are kept.
+// Writes strings and doubles as JSON. The header describes how bytes that are not UTF-8 are kept.
 #include "storage/state/codec/json_text.hpp"
 
 #include <algorithm>
@@ -104,7 +104,7 @@ std::string bytes_of(std::string_view decoded) {
         decoded.find("\xF4\x8F\xBD") == std::string_view::npos &&
         decoded.find("\xF4\x8F\xBE") == std::string_view::npos &&
         decoded.find("\xF4\x8F\xBF") == std::string_view::npos)
-        return std::string(decoded);  // The usual case.
+        return std::string(decoded);  // Most strings contain no private code point, so they are returned unchanged.
     std::string out;
     while (!decoded.empty()) {
         std::uint32_t point = 0;
@@ -125,7 +125,7 @@ void append_double(std::string& out, double value) {
         out += "\"0x" + std::string(text, end) + '"';
         return;
     }
-    // The shortest text that reads back as the same value.
+    // to_chars writes the shortest text that reads back as the same value.
     auto end = std::to_chars(text, text + sizeof text, value).ptr;
     std::string_view number(text, static_cast<std::size_t>(end - text));
     out += number;
@@ -157,7 +157,7 @@ void append_wide(std::string& out, __int128 value) {
 __int128 wide_of_digits(std::string_view text) {
     const bool negative = text.starts_with('-');
     const std::string_view digits = text.substr(negative ? 1 : 0);
-    constexpr std::size_t most = 38;  // digits that always fit
+    constexpr std::size_t most = 38;  // number of digits that always fit into 128 bits
     if (digits.empty() || digits.size() > most || digits.find_first_not_of("0123456789") != std::string_view::npos)
         throw std::invalid_argument("\"" + std::string(text) + "\" is not a whole number");
     __int128 value = 0;

@@ -8,12 +8,13 @@
 
 namespace rtrain::state {
 
-void append_string(std::string& out, std::string_view bytes);  // Appends the bytes in quotes.
-// Appends a value that is not finite as its bits: "0x7ff8000000000000".
+void append_string(std::string& out, std::string_view bytes);  // appends the bytes as a JSON string, with quotes
+// Appends a number. A value that is not finite is written as its bits: "0x7ff8000000000000".
 void append_double(std::string& out, double value);
-std::string bytes_of(std::string_view decoded);      // Replaces the private code points by their bytes.
-double double_of_bits(std::string_view text);        // Throws std::invalid_argument.
-void append_wide(std::string& out, __int128 value);  // Appends a value beyond 64 bits as its digits in quotes.
-__int128 wide_of_digits(std::string_view text);      // Throws std::invalid_argument.
+std::string bytes_of(std::string_view decoded);  // Replaces the private code points by their bytes.
+double double_of_bits(std::string_view text);    // throws std::invalid_argument if the text is no such number
+// Appends a number. A value beyond 64 bits is written as its digits in quotes.
+void append_wide(std::string& out, __int128 value);
+__int128 wide_of_digits(std::string_view text);  // throws std::invalid_argument if the text is no such number
 
 }  // namespace rtrain::state

@@ -10,7 +10,7 @@ namespace rtrain::state {
 
 // The bounds of one page. A page has at least one row, however long the row's text is.
 struct PageBounds {
-    std::size_t rows = 1'000, bytes = 8 << 20;  // bytes: the sum of the rows' texts
+    std::size_t rows = 1'000, bytes = 8 << 20;  // `bytes`: the most bytes of the rows' texts in sum
 };
 
 template <class Row>
@@ -24,7 +24,8 @@ template <class Row>
 class Filling {
   public:
     explicit Filling(PageBounds most) : most_(most) {}
-    // Adds the row, whose text has `bytes`, if there is room for it. Returns true if there may be room for another.
+    // Adds the row, whose text has `bytes` bytes, if the page has room for it. Returns true if there may be room for
+    // another row.
     bool add(Row&& row, std::size_t bytes) {
         if (page.more) return false;
         if (page.rows.empty() || bytes_ + bytes <= most_.bytes) {

@@ -1,5 +1,5 @@
-// Reasons as text: {"kind":"stopped_by","user":"ana"}. A database before version 5 holds sentences, which are plain
-// strings.
+// Encodes reasons as text: {"kind":"stopped_by","user":"ana"}. A database before version 5 holds reasons as sentences,
+// which are plain strings.
 #include "storage/state/codec/reason_fields.hpp"
 #include "storage/state/codec/record_json.hpp"
 

@@ -1,4 +1,4 @@
-// Records as text: {"v":1,"type":"Run",...}.
+// Encodes records as text: {"v":1,"type":"Run",...}.
 #include "storage/state/codec/codec.hpp"
 #include "storage/state/codec/record_fields.hpp"
 #include "storage/state/codec/text.hpp"

@@ -39,7 +39,7 @@ inline void take(const Json& json, Sum& value) {
     else
         take(json, ticks), value = Sum{__int128{ticks}};
 }
-void take(const Json& json, Reason& reason);  // reason_codec.cpp
+void take(const Json& json, Reason& reason);  // defined in reason_codec.cpp
 inline void take(const Json& json, Time& value) { take(json, value.ms); }
 inline void take(const Json& json, Duration& value) { take(json, value.ms); }
 template <class Tag, class Value>
@@ -56,7 +56,9 @@ void take(const Json& json, std::map<Key, T, Order>& values);
 template <Described T>
 void take(const Json& json, T& value) {
     if (!json.is_object()) throw std::invalid_argument("not an object");
-    const char* name = "";  // The field that is being read. One handler for all fields needs a third of the code.
+    // The name of the field that is being read. One handler for all fields needs a third of the code that one per field
+    // would need.
+    const char* name = "";
     auto take_one = [&](const auto& field) {
         name = field.name;
         if (auto entry = json.find(field.name); entry != json.end()) take(*entry, value.*field.member);

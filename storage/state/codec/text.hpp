@@ -1,4 +1,4 @@
-// Records and events as text.
+// Converts records and events to text, and back.
 #pragma once
 
 #include <string>

@@ -17,7 +17,8 @@
 namespace rtrain::storage {
 namespace {
 
-constexpr int exchanged_tries = 16;  // EAGAIN: another process renamed a part of the path while the kernel resolved it
+// tries after EAGAIN, which means that another process renamed a part of the path while the kernel resolved it
+constexpr int exchanged_tries = 16;
 // tries in which another process removes an empty directory before the next one is made in it
 constexpr int removed_tries = 64;
 
@@ -48,8 +49,8 @@ Error not_a_path(const std::string& path) {
             "use relative paths without empty, '.' or '..' parts"};
 }
 
-// Opens one directory of a path; sets `error` to an errno. With O_DIRECTORY a link gives ENOTDIR, which is replaced by
-// ELOOP here.
+// Opens one directory of a path. If it fails, sets `error` to an errno. For a link, the kernel's ENOTDIR is replaced by
+// ELOOP.
 Descriptor step_into(int directory, const std::string& name, int& error) {
     Descriptor next(::openat(directory, name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     error = next.open() ? 0 : errno;
@@ -100,8 +101,8 @@ Descriptor open_top_by_kernel(const std::string& directory, int access, int& err
     return call_openat2(AT_FDCWD, directory, how, error);
 }
 
-// Opens without openat2. Links are followed by their texts, which does not resolve those of /proc. The resulting path
-// has no link; if another process makes one meanwhile, it is refused.
+// Opens a directory without openat2. It follows each link by the link's text; this does not work for the links of
+// /proc. The resulting path has no link. If another process makes one meanwhile, opening fails.
 Descriptor walk_to_top(const std::string& directory, int access, int& error) {
     std::error_code failed;
     const std::string path = std::filesystem::canonical(directory, failed).string();
@@ -115,7 +116,7 @@ Descriptor walk_to_top(const std::string& directory, int access, int& error) {
     return top;
 }
 
-// Tries once to make the directory `path`. not_found: another process removed a directory on the way.
+// Tries once to make the directory `path`. Returns not_found if another process removed a directory on the way.
 Result<Descriptor> try_to_make(const Descriptor& top, const std::string& path, unsigned int mode) {
     constexpr int directory = O_RDONLY | O_DIRECTORY;
     if (path.empty()) return open_beneath(top, path, directory);
@@ -126,7 +127,7 @@ Result<Descriptor> try_to_make(const Descriptor& top, const std::string& path, u
     if (!parent) return parent;
     const std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
     if (::mkdirat(parent->number(), name.c_str(), mode) != 0 && errno != EEXIST)
-        // ESTALE: another NFS client removed it
+        // ESTALE: another NFS client removed the directory
         return failure(*parent, name, "making", errno == ESTALE ? ENOENT : errno);
     // Some network file systems cannot sync a directory; on them new names are durable at once.
     if (::fsync(parent->number()) != 0 && errno != EINVAL && errno != EROFS)
@@ -164,7 +165,8 @@ std::string shown(const Descriptor& directory, const std::string& path) {
 }
 
 Result<Descriptor> open_top_by(Walk walk, const std::string& directory) {
-    for (const int access : {O_RDONLY, O_PATH}) {  // Search permission is enough if the names are known.
+    // If the directory cannot be opened for reading, search permission is enough, since names in it are known.
+    for (const int access : {O_RDONLY, O_PATH}) {
         int error = ENOSYS;
         Descriptor top;
         if (walk == Walk::kernel) top = open_top_by_kernel(directory, access, error);
@@ -187,7 +189,7 @@ Result<Descriptor> open_real_top(const std::string& directory) {
     const std::string path = directory.substr(std::min(directory.find_first_not_of('/'), directory.size()));
     auto top = open_beneath(root, path, O_RDONLY | O_DIRECTORY);
     if (top || top.error().code != ErrorCode::unauthorised) return top;
-    return open_beneath(root, path, O_PATH | O_DIRECTORY);  // passing through is enough where names are known
+    return open_beneath(root, path, O_PATH | O_DIRECTORY);  // search permission is enough, because the names are known
 }
 
 Result<std::string> real_directory(const std::string& directory) {
@@ -223,8 +225,8 @@ Result<Descriptor> open_beneath_by(Walk walk, const Descriptor& top, const std::
     if (parts.empty()) return not_a_path(path);
     Descriptor file;
     if (walk == Walk::kernel) file = open_by_kernel(top, path, flags, mode, error);
-    // EPERM may come from a container's filter that forbids the call, or from the file: the walk finds out. The
-    // kernel's ENOTDIR does not distinguish a link from a file; the walk does.
+    // EPERM may come from a container's filter that forbids the call, or from the file itself. ENOTDIR may mean a link
+    // or a file. Opening each part in turn distinguishes these cases.
     const bool again = error == ENOSYS || error == EPERM || error == EAGAIN || error == ENOTDIR;
     if (walk == Walk::each_part || again) file = walk_each_part(top, parts, flags, mode, error);
     struct stat seen{};  // O_PATH with O_NOFOLLOW opens a link itself.

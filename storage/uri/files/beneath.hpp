@@ -10,15 +10,15 @@
 
 namespace rtrain::storage {
 
-// Opens the directory itself. Links on the way to it are followed, but not the links of /proc: those lead into what
-// another process has mounted or holds open, and a job can mount anything over its own directories. Errors: as for
-// open_beneath.
+// Opens the directory `directory` itself. Links on the way to it are followed, but not the links of /proc. Those lead
+// into what another process has mounted or holds open, and a job can mount anything over its own directories. Errors:
+// as for open_beneath.
 Result<Descriptor> open_top(const std::string& directory);
 
-// The same with no link followed at all.
+// Like open_top, but follows no link at all.
 Result<Descriptor> open_real_top(const std::string& directory);
-// Returns where the directory lies once all links on the way to it are followed, with this thread's rights. The part of
-// it that is not there yet is added as it is. An Error where it changes meanwhile, or cannot be reached.
+// Returns the real path of the directory: all links on the way to it are followed, with this thread's rights. Parts
+// that do not exist yet are appended unchanged. Fails if a part changes meanwhile, or cannot be reached.
 Result<std::string> real_directory(const std::string& directory);
 
 // Opens `path` beneath `top` with `flags` of open(2) (O_NOFOLLOW and O_CLOEXEC are added); `mode` is that of a file
@@ -42,13 +42,15 @@ struct Place {
 };
 Result<Place> place_beneath(const Descriptor& top, const std::string& path);
 
-// Returns the whole content of an opened file. Messages call it `path`. Errors: damaged (more than `most` bytes), io.
+// Returns the whole content of an opened file. `path`: the file's name for messages. Errors: damaged (more than `most`
+// bytes), io.
 Result<std::string> read_opened(const Descriptor& file, const std::string& path, std::int64_t most = whole_most);
 
 // Returns the present name of `path` beneath a directory, for messages only.
 std::string shown(const Descriptor& directory, const std::string& path);
 
-// The method to open a path. `each_part` is for kernels without openat2, and for containers that forbid it.
+// The method by which a path is opened: by openat2 (`kernel`), or part by part. `each_part` is for kernels without
+// openat2, and for containers that forbid it.
 enum class Walk { kernel, each_part };
 Result<Descriptor> open_top_by(Walk walk, const std::string& directory);
 Result<Descriptor> open_beneath_by(Walk walk, const Descriptor& top, const std::string& path, int flags,

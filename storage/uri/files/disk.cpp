@@ -23,7 +23,7 @@ namespace {
 constexpr std::string_view temporary_prefix = ".rtrain-tmp-";
 constexpr std::int64_t sync_piece_bytes = std::int64_t{64} << 20;
 
-// Faults that the server behind a mount reports (NFS and similar).
+// Returns an error code for an errno, including errors that the server behind a mount reports (NFS and similar).
 ErrorCode code_of(int error_number) {
     switch (error_number) {
         case ENOENT:
@@ -94,7 +94,7 @@ Status sync(int descriptor, const std::string& path, std::int64_t bytes, const P
     for (std::int64_t done = 0; progress && bytes > sync_piece_bytes && done < bytes; done += sync_piece_bytes) {
         const bool synced = ::sync_file_range(descriptor, done, sync_piece_bytes, through) == 0;
         if (!synced && (errno == EIO || errno == ENOSPC || errno == EDQUOT))
-            // The kernel reports this fault once; the fsync would not report it again.
+            // The kernel reports this error once only, so the fsync below would not report it again.
             return failure("bringing to the disk", path, errno);
         if (!synced) break;
         progress(std::min(done + sync_piece_bytes, bytes), bytes);
@@ -180,7 +180,7 @@ Result<bool> Aside::take_place() {
     struct stat seen{};
     // Over NFS the answer to a successful link() may be lost; the number of links shows it.
     if (!linked && ::fstat(file_.number(), &seen) == 0 && seen.st_nlink == 2) linked = true;
-    // a file system without hard links
+    // the file system has no hard links
     if (!linked && why != EEXIST && why != ENOENT && why != ENOSPC && why != EDQUOT) {
         linked = ::renameat2(directory, aside, directory, name, RENAME_NOREPLACE) == 0;
         if (!linked && errno == EEXIST) why = EEXIST;

@@ -29,8 +29,8 @@ class Aside {
     int number() const { return file_.number(); }
     const std::string& target() const { return target_; }
     Status replace();           // syncs the file, renames it over the target, and syncs the directory
-    Status replace_unsynced();  // the same without syncs: the file is whole unless the machine loses power
-    Result<bool> take_place();  // the same as replace(), but returns false if the target exists
+    Status replace_unsynced();  // like replace(), but without syncs: the file is whole unless the machine loses power
+    Result<bool> take_place();  // like replace(), but returns false if the target exists
 
   private:
     struct Name {  // empty after a move
@@ -46,25 +46,27 @@ class Aside {
     std::string target_;
 };
 
-// Returns a random name, so that nobody with write permission can put another file in its place beforehand. Returns an
-// empty text if the kernel gives no random bytes.
+// Returns a random file name, so that nobody with write permission can create a file of that name beforehand. Returns
+// an empty text if the kernel gives no random bytes.
 std::string random_name();
 bool is_temporary(std::string_view file_name);  // true for a file that an Aside writes and that has not taken its place
 std::string directory_of(const std::string& path);
 Status write_all(int descriptor, std::string_view bytes, const std::string& path);
 Status sync(int descriptor, const std::string& path);
-// reports the progress to `progress`
+// writes the opened file to the disk (fsync), and reports the progress to `progress`
 Status sync(int descriptor, const std::string& path, std::int64_t bytes, const Progress& progress);
 Status sync_directory(const std::string& directory);
 Status sync_directory(const Descriptor& directory);
-Status make_directories(const std::string& directory);  // Each new directory is on the disk at return.
+// makes the directory and its missing parents; each new one is on the disk at return
+Status make_directories(const std::string& directory);
 // Copies the whole content: by shared blocks if the file system can, else inside of the kernel, else through memory. A
 // growing file is copied up to its size at the begin, so that a writer that continues fills no disk with copies.
 // `bytes`: the size that the copy must have.
 Status copy_contents(const Descriptor& source, const std::string& from, Aside& to, const Progress& progress,
                      std::optional<std::int64_t> bytes = {});
-// A regular file for reading. The caller opens it with these flags, which never wait.
+// Flags of open(2) for reading a regular file. Opening with them never waits.
 inline constexpr int reading = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
-Result<std::int64_t> size_of(const Descriptor& opened, const std::string& path);  // refuses anything but a regular file
+// size of an opened file; fails for anything but a regular file
+Result<std::int64_t> size_of(const Descriptor& opened, const std::string& path);
 
 }  // namespace rtrain::storage::disk

@@ -17,7 +17,8 @@ namespace rtrain::storage {
 namespace {
 
 constexpr int groups_first = 64;
-constexpr std::size_t entry_first = 4'096, entry_most = 1 << 20;  // bytes for a user's entry
+// bytes of the buffer for a user's entry in NSS: the first try, and the most
+constexpr std::size_t entry_first = 4'096, entry_most = 1 << 20;
 
 bool set_groups(const std::vector<gid_t>& groups) {
     return ::syscall(SYS_setgroups, groups.size(), groups.data()) == 0;
@@ -58,7 +59,7 @@ std::optional<FileUser> other_owner(const struct stat& file) {
     struct passwd entry{}, *account = nullptr;
     while (::getpwuid_r(file.st_uid, &entry, text.data(), text.size(), &account) == ERANGE && text.size() < entry_most)
         text.resize(text.size() * 2);
-    if (account == nullptr) return owner;  // a user whom this machine's NSS does not contain
+    if (account == nullptr) return owner;  // this machine's NSS has no entry for the user
     owner.name = entry.pw_name;
     owner.group = entry.pw_gid;
     const auto groups = groups_of(owner.name, entry.pw_gid);

@@ -1,5 +1,5 @@
-// Lets a process of root access files with another user's rights wherever that user can write. A link, or a file that
-// is exchanged at the same moment, then leads nowhere that the user could not have read or written.
+// Lets a root process access files with the rights of another user in directories that this user can write. So a link,
+// or a file that is exchanged at the same moment, leads to nothing that the user could not have read or written.
 #pragma once
 
 #include <sys/types.h>
@@ -19,7 +19,7 @@ struct FileUser {
     uid_t user = 0;
     gid_t group = 0;
     std::vector<gid_t> groups;  // all groups of the user
-    std::string name;           // for messages
+    std::string name;           // name of the user, for messages
 };
 
 // Returns the numbers of all groups of the user. `group` is the group of the user's entry. Reads NSS, which may be a
@@ -30,8 +30,8 @@ std::vector<std::int64_t> groups_of(const std::string& user, std::int64_t group)
 // process is not root and cannot act as another user.
 std::optional<FileUser> other_owner(const struct stat& file);
 
-// Gives this thread a user's rights to files until it goes out of scope. Then the thread has its earlier rights again.
-// Nothing may be opened if `taken` contains an error. Without a user, the thread keeps its rights.
+// Gives this thread a user's rights to files until the object goes out of scope. Then the thread has its earlier rights
+// again. Nothing may be opened if `taken` contains an error. Without a user, the thread keeps its rights.
 class WornRights {
   public:
     explicit WornRights(const std::optional<FileUser>& user);

@@ -19,7 +19,7 @@ namespace {
 
 using disk::Aside;
 
-// Makes the storage path, and follows no link on the way to it.
+// Makes the storage path. Fails if a part of it is a link.
 Status make_real_top(const std::string& root) {
     if (root.empty()) return Done{};
     const Descriptor slash(::open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
@@ -56,7 +56,7 @@ Result<bool> move(const std::string& local, const Place& place, const std::strin
         if (errno == EXDEV || errno == EPERM || errno == EACCES) return false;
         return disk::failure("writing", target, errno);
     }
-    // Another user with write permission in the directory may have exchanged the file since it was examined.
+    // Another user with write permission in the directory may have exchanged the file after it was examined.
     struct stat moved{};
     if (::fstatat(directory, name, &moved, AT_SYMLINK_NOFOLLOW) != 0) return disk::failure("writing", target, errno);
     if (!S_ISREG(moved.st_mode)) {
@@ -122,7 +122,7 @@ class FileStore final : public Store {
         if (!before) return before.error();
         Status written = disk::write_all(file->number(), bytes, target);
         if (written) written = disk::sync(file->number(), target);
-        if (!written) {  // The disk is full: the present content stays whole.
+        if (!written) {  // If the disk is full, the old content of the file stays whole.
             if (::ftruncate(file->number(), *before) != 0) return written;
             return written;
         }

@@ -26,7 +26,7 @@ std::string beginning(const std::string& name) { return std::string(prefix) + na
 
 bool is_tag(std::string_view text) { return text.size() == tag_digits && is_hex(text); }
 
-// Removes the given directories. Returns false if none of them existed.
+// Removes the directories in `parent` whose names `meant` accepts. Returns false if there was none.
 template <class Meant>
 Result<bool> remove_those(const Descriptor& parent, const Meant& meant) {
     const auto names = names_in(parent);

@@ -14,13 +14,14 @@ namespace rtrain::storage {
 // directory, opened before the decision to remove it. If another directory has the name by now, that one is put back
 // (conflict).
 Result<std::string> set_aside(const Descriptor& parent, const std::string& name, const Descriptor& held);
-void put_back(const Descriptor& parent, const std::string& aside, const std::string& name);  // unless `name` is taken
-// Removes what was set aside under `name`, also by earlier removals that were interrupted. Returns false if there was
-// nothing.
+// renames the directory back, unless `name` is taken
+void put_back(const Descriptor& parent, const std::string& aside, const std::string& name);
+// Removes what set_aside() has renamed from `name`, also in earlier removals that were interrupted. Returns false if
+// there was nothing.
 Result<bool> remove_aside(const Descriptor& parent, const std::string& name);
-Result<bool> sweep_aside(const std::string& parent);  // does the same for each directory of `parent`
+Result<bool> sweep_aside(const std::string& parent);  // calls remove_aside for each directory of `parent`
 
-// Returns true if two storage paths mean one place, however they are written.
+// Returns true if two storage paths, however they are written, are the same place.
 bool same_place(const std::string& path, const std::string& other);
 
 }  // namespace rtrain::storage

@@ -23,45 +23,49 @@ using Progress = std::function<void(std::int64_t bytes_done, std::int64_t bytes_
 // The most bytes of a file that is read into memory as a whole: run.json, claims, manifests. A user can write any of
 // them.
 inline constexpr std::int64_t whole_most = std::int64_t{64} << 20;
-Error too_large(const std::string& path, std::int64_t most);  // ErrorCode::damaged
+Error too_large(const std::string& path, std::int64_t most);  // error with the code `damaged`
 
 class Store {
   public:
     virtual ~Store() = default;
-    // false: the file exists; it is never overwritten
+    // creates a file; false: the file exists already and is not changed
     virtual Result<bool> create(const std::string& path, const std::string& bytes) = 0;
-    virtual Status put(const std::string& path, const std::string& bytes) = 0;  // as a whole or not at all
-    // Errors: not_found; damaged (too large)
+    // writes or replaces a file, as a whole or not at all
+    virtual Status put(const std::string& path, const std::string& bytes) = 0;
+    // Returns the content of a file. Errors: not_found, damaged (more than `most` bytes).
     virtual Result<std::string> get(const std::string& path, std::int64_t most = whole_most) = 0;
-    // for journals with one writer; on s3 a sequence of objects
+    // appends to a journal that has one writer; on s3 a journal is a sequence of objects
     virtual Status append(const std::string& path, const std::string& bytes) = 0;
     virtual Status put_file(const std::string& local, const std::string& path, bool may_move, const Progress& progress) = 0;
     virtual Status get_file(const std::string& path, const std::string& local, const Progress& progress) = 0;
-    virtual Result<std::vector<StoreEntry>> list(const std::string& prefix) = 0;  // all files below, sorted by path
+    // all files whose path begins with the directory `prefix`, sorted by path
+    virtual Result<std::vector<StoreEntry>> list(const std::string& prefix) = 0;
     virtual Status remove(const std::string& path) = 0;  // removes a file; succeeds if it is absent
     virtual Status remove_tree(const std::string& path) = 0;
     virtual bool local() const = 0;  // true: files are reachable as local_path()
-    virtual std::string local_path(const std::string& path) = 0;    // local stores only
-    virtual Result<Descriptor> open(const std::string& path);  // local stores only: opens a plain file for reading
-    virtual Result<Descriptor> top();  // local stores only: opens the storage path itself, with this thread's rights
-    virtual Result<Descriptor> made_top() { return top(); }  // opens the storage path, and makes it if it is absent
+    virtual std::string local_path(const std::string& path) = 0;  // path on this machine; for local stores only
+    virtual Result<Descriptor> open(const std::string& path);  // opens a plain file for reading; for local stores only
+    // opens the storage path itself, with this thread's rights; for local stores only
+    virtual Result<Descriptor> top();
+    virtual Result<Descriptor> made_top() { return top(); }  // like top(), but makes the storage path if it is absent
 };
 
-// `unseen`: the root is not examined, because that may wait for a mount that hangs. If it is a file, the first call
-// fails.
+// Whether opening examines the root. `unseen`: it does not, because that may wait for a mount that hangs. If the root
+// is a file, the first call fails.
 enum class Root { seen, unseen };
-// Links on the way to `root`: followed, or refused at each call, also where somebody exchanges a name for one meanwhile.
+// What happens to links on the way to `root`. `refused`: each call fails if there is one, even if it was created since
+// the last call.
 enum class Links { followed, refused };
 Result<std::unique_ptr<Store>> open_file_store(const std::string& root, Root look = Root::seen, Links links = Links::followed);
 
 enum class Scheme { cluster, file, s3, gs };
 struct StorageUri {
     Scheme scheme = Scheme::cluster;
-    std::string path;  // file: absolute path; s3, gs: bucket/prefix
+    std::string path;  // for a file: absolute path; for s3 and gs: bucket/prefix
 };
 Result<StorageUri> parse_uri(const std::string& text);
-// Writes, syncs, reads back and removes a probe file in the directory `below`. Its Error names the failed operation,
-// the path and the cause.
+// Writes, syncs, reads and removes a test file in the directory `below`. The Error names the failed operation, the path
+// and the cause.
 Status probe(Store& store, const std::string& name, const std::string& below = {});
 // Returns the type of the directory's file system if its content does not survive a reboot (tmpfs, overlay); else an
 // empty text.

@@ -8,11 +8,12 @@
 
 namespace rtrain::storage {
 
-// Renames `local`, a plain file with exactly one name, to `path` of the store. Returns false if nothing was done: it is
-// no such file, or lies on another file system, and must be copied. A link in its place is never followed.
+// Renames the plain file `local`, which must have exactly one name, to `path` of the store. Returns false without a
+// change if it is no such file, or lies on another file system: then it must be copied. A link in its place is never
+// followed.
 Result<bool> take_file(Store& store, const std::string& local, const std::string& path, const Progress& progress = {});
 
-// Copies an opened file to `path` of a local store. Messages call it `name`.
+// Copies an opened file to `path` of a local store. `name`: the file's name for messages.
 Status put_opened(Store& store, const Descriptor& file, const std::string& name, const std::string& path,
                   const Progress& progress);
 // Copies an opened file to the local path `local`, in an existing directory, without syncing: for files that are

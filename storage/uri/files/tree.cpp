@@ -23,14 +23,14 @@ Status refuse_level(const std::string& path, int level) {
                  "remove the deepest ones"};
 }
 
-// removed, or replaced by another file, since its name was read
+// true if the entry was removed, or replaced by another file, since its name was read
 bool exchanged(int error) { return error == ENOENT || error == ENOTDIR || error == ELOOP; }
 
 }  // namespace
 
 namespace {
 
-// Calls `take` with each name until it returns false.
+// Calls `take` with each name in the directory until `take` returns false.
 template <class Take>
 Status each_name(const Descriptor& directory, const Take& take) {
     const int own = ::openat(directory.number(), ".", opened_directory);
@@ -69,7 +69,7 @@ Result<std::vector<std::string>> names_in(const Descriptor& directory, std::size
 
 namespace {
 
-// Calls `take` with each regular file and link.
+// Calls `take` with each regular file and link below the directory.
 template <class Take>
 Status walk(const Descriptor& directory, const std::string& prefix, const Take& take, int level) {
     if (Status fine = refuse_level(prefix, level); !fine) return fine;
@@ -77,8 +77,8 @@ Status walk(const Descriptor& directory, const std::string& prefix, const Take& 
     if (!names) return names.error();
     for (const std::string& name : *names) {
         struct stat seen{};
-        if (disk::is_temporary(name)) continue;  // includes a run's directory that is being removed
-        // removed meanwhile
+        if (disk::is_temporary(name)) continue;  // skips unfinished files, and a run's directory that is being removed
+        // the file was removed since its name was read
         if (::fstatat(directory.number(), name.c_str(), &seen, AT_SYMLINK_NOFOLLOW) != 0) continue;
         if (S_ISREG(seen.st_mode) || S_ISLNK(seen.st_mode))
             take(prefix + name, static_cast<std::int64_t>(seen.st_size), S_ISLNK(seen.st_mode));
@@ -91,12 +91,13 @@ Status walk(const Descriptor& directory, const std::string& prefix, const Take& 
     return Done{};
 }
 
-// The position of a walk. It stores the directories above it, so ".." needs no question to the file system.
+// The position of a walk through a tree. It holds the directories above the position open, so going up by ".." does not
+// access the file system.
 class Within {
   public:
     Within(const Descriptor& top, std::string top_path) : top_(top), top_path_(std::move(top_path)) {}
 
-    // An errno. 0: `opened` is open. EXDEV: the path leads out of the tree.
+    // Opens `path` from the position. Returns an errno; 0: `opened` is open. EXDEV: the path leads out of the tree.
     int open(const std::string& path, int flags, Descriptor& opened) {
         std::vector<std::string> todo;
         int links = 0;
@@ -138,7 +139,7 @@ class Within {
             above_.clear();
             path.erase(0, top_path_.size() + 1);
         }
-        while (!path.empty()) {  // The last part lies deepest.
+        while (!path.empty()) {  // The parts of the path are stored in reverse, so the last part is put first.
             const std::size_t slash = path.rfind('/');
             todo.push_back(slash == std::string::npos ? path : path.substr(slash + 1));
             path.erase(slash == std::string::npos ? 0 : slash);
@@ -200,7 +201,7 @@ class Position {
     explicit Position(Descriptor top) : at_(std::move(top)) {}
     const Descriptor& at() const { return at_; }
 
-    // Both return an errno. ESTALE: the directory was moved.
+    // Go down into a directory, or up to the parent. They return an errno. ESTALE: the directory was moved.
     int down(const std::string& name) {
         Descriptor below(::openat(at_.number(), name.c_str(), opened_directory));
         Identity here;
@@ -255,12 +256,12 @@ class Emptying {
 
   private:
     struct Level {
-        // The last name is the next one to remove. While the position is below a directory, that directory's name is
-        // the last.
+        // Names that are still to be removed; the last one is next. While the position is below a directory, that
+        // directory's name is the last.
         std::vector<std::string> names{};
         bool more = false, removed = false;
     };
-    // read at a time, so that a user who fills a directory does not fill this memory
+    // the most names that are read at once, so that a user who fills a directory does not fill this process's memory
     static constexpr std::size_t names_most = 1'000;
 
     void list() {
@@ -372,7 +373,8 @@ Status remove_named(const Place& place, Rights rights) {
 
 std::int64_t bytes_below(const std::string& directory) {
     Position position(Descriptor(::open(directory.c_str(), opened_directory)));
-    std::vector<std::vector<std::string>> levels;  // directories to be entered
+    // names of the directories that are still to be entered; index: the depth
+    std::vector<std::vector<std::string>> levels;
     std::int64_t bytes = 0;
     const auto look = [&] {
         levels.emplace_back();
@@ -383,13 +385,15 @@ std::int64_t bytes_below(const std::string& directory) {
             if (S_ISDIR(seen.st_mode)) levels.back().push_back(name);
             return true;
         });
-        static_cast<void>(listed);  // unreadable for this user, or removed meanwhile
+        // errors are ignored: the directory is unreadable for this user, or was removed meanwhile
+        static_cast<void>(listed);
     };
     look();
     while (!levels.empty()) {
         if (levels.back().empty()) {
             levels.pop_back();
-            if (!levels.empty() && position.up() != 0) break;  // The directory was moved meanwhile.
+            // The position cannot go up, because the directory was moved meanwhile.
+            if (!levels.empty() && position.up() != 0) break;
             continue;
         }
         const std::string name = std::move(levels.back().back());
