@@ -1,4 +1,4 @@
-// Calls to the head. Only this file and the proxy of `rtrain dashboard` use HTTP in cmd/.
+// Sends requests to the head. Only this file and the proxy of `rtrain dashboard` use HTTP in cmd/.
 #include "cmd/client/api.hpp"
 
 #include <algorithm>
@@ -168,7 +168,7 @@ Error Api::Body::refused(const net::Response& response, const net::Call& request
 
 namespace {
 
-// Returns the delay in Retry-After, in ms; nullopt if there is none.
+// Returns the delay of the header Retry-After, in ms; nullopt if there is none.
 std::optional<std::int64_t> wait_of(const net::Response& response) {
     constexpr std::size_t digits_most = 5;
     const auto header = response.headers.find("retry-after");

@@ -26,7 +26,8 @@ std::vector<std::string> words_of(const std::string& command) {
     return words;
 }
 
-// Returns the path, relative to the spec's folder, of a file there that the entrypoint names; empty if it names none.
+// Returns a file in the spec's folder that the entrypoint names, as a path relative to that folder. Returns an empty
+// text if it names none.
 std::string file_beside(const JobFile& file) {
     std::error_code failed;
     const auto file_named = [&](const std::string& name) {
@@ -47,7 +48,7 @@ std::string file_beside(const JobFile& file) {
         return named;
     };
     for (const std::string& entry : file.job.entrypoint) {
-        // first as a whole, since a file's name may hold spaces
+        // The entrypoint is first tried as a whole, since a file's name may contain spaces.
         if (std::string named = look(entry); !named.empty()) return named;
         if (entry.find_first_of(" \t\n") == std::string::npos) continue;
         for (const std::string& word : words_of(entry))
@@ -61,8 +62,8 @@ std::string file_beside(const JobFile& file) {
 // the command needs a shell to be read.
 std::string script_of(const std::vector<std::string>& entrypoint) {
     std::vector<std::string> words = entrypoint;
-    if (entrypoint.size() == 3 && entrypoint[0] == "sh" && entrypoint[1] == "-c") {  // the spec gives the command as
-                                                                                     // one text
+    // the spec gives the command as one text, so it runs in a shell
+    if (entrypoint.size() == 3 && entrypoint[0] == "sh" && entrypoint[1] == "-c") {
         if (entrypoint[2].find_first_of("$`;&|<>(){}*?'\"\\\n~=#") != std::string::npos) return "";
         words = words_of(entrypoint[2]);
         std::erase(words, "");
@@ -78,7 +79,8 @@ std::string script_of(const std::vector<std::string>& entrypoint) {
     return below ? script : "";
 }
 
-// True if the folder is a home directory or holds one. HOME may be unset, or be another user's under sudo.
+// True if the folder is a home directory, or contains one. HOME is not enough: it may be unset, or belong to another
+// user under sudo.
 bool holds_home(const fs::path& folder) {
     std::error_code failed;
     const char* variable = std::getenv("HOME");

@@ -9,7 +9,7 @@ namespace rtrain::cmd {
 
 struct CodeFolder {
     std::string path;     // empty if the job has no code to upload
-    std::string holds{};  // a file that the packed code must contain
+    std::string holds{};  // path of a file that the packed code must contain; empty: none
     spec::NamedBy named_by = spec::NamedBy::job;
 };
 

@@ -17,11 +17,12 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t shown_at_most = 16;  // most ranks whose lines are shown with logs.show: auto
+constexpr std::int64_t shown_at_most = 16;  // with `logs.show: auto`, the most ranks whose lines are all shown
 constexpr std::int64_t failed_lines = 100;
 constexpr std::int64_t clocks_apart_ms = 60'000;
-constexpr std::int64_t alike_within_ms = 20'000;  // A notice is hidden if it differs only in its digits from one of the
-                                                  // last 20 s. Notices of missing ranks are repeated every 30 s.
+// A notice is hidden if one of the last 20 s differs from it only in digits. Notices of missing ranks are repeated
+// every 30 s.
+constexpr std::int64_t alike_within_ms = 20'000;
 
 std::string file_of(const json& line) {
     return json_text(line.value("attempt", json(0))) + "/" + json_text(line.value("rank", json(0))) + "/" +
@@ -40,7 +41,7 @@ std::string with_short_path(const std::string& line) {
     return line.substr(0, begin + quote.size() - 1) + line.substr(inside + folder.size());
 }
 
-// Returns the text, with the run, rank and time before it that the user asked for.
+// Returns the text, preceded by the run, rank and time that the user asked for.
 std::string line_text(const LogWish& wish, const json& line, const std::string& text) {
     const json rank = line.value("rank", json(0));
     std::string prefix = wish.prefix && rank.is_number() ? "rank " + json_text(rank) + " | " : "";
@@ -61,7 +62,8 @@ class Follower {
 
     std::uint64_t last_notice() const { return last_notice_; }
 
-    // Returns the query parameters that ask the head for line states as well; empty if none are shown.
+    // Returns query parameters for requesting the states of unfinished lines too. Returns an empty text if such states
+    // are not shown.
     std::string states_wish() const {
         const bool shows = wish_.show == LogWish::Show::as_they_come && call_.out.for_people();
         return shows ? "&states_ms=" + std::to_string(states_.apart_ms()) : "";
@@ -72,9 +74,9 @@ class Follower {
         states_.redraw();
     }
 
-    // Prepares the next stream. A stream that began with the last lines (--tail) has no known line numbers, so lines
-    // are skipped by time: up to the last line of each file. The new stream begins earlier than that, since the nodes'
-    // clocks may differ and lines may reach the head late.
+    // Prepares the next stream after a break. A stream that began with the last lines (--tail) has no known line
+    // numbers, so lines are skipped by time: up to the last shown line of each file. The new stream begins a little
+    // earlier than that, since the nodes' clocks may differ, and lines may reach the head late.
     void begin_stream(LogWish& asked) {
         in_stream_.clear();
         if (asked.tail < 0 && !by_time_) return;
@@ -145,8 +147,9 @@ class Follower {
     Invocation& call_;
     const LogWish& wish_;
     LiveStates states_;
-    std::uint64_t last_notice_;                          // the id of the newest notice's event
-    std::map<std::string, std::int64_t> shown_notices_;  // time of the last notice, by its text without digits
+    std::uint64_t last_notice_;  // number of the newest notice's event
+    // key: a notice's text without digits; value: time of the last such notice
+    std::map<std::string, std::int64_t> shown_notices_;
     std::map<std::string, std::uint64_t> seen_, in_stream_;
     std::map<std::string, std::int64_t> last_of_file_, shown_until_;
     std::int64_t last_wall_ms_ = 0, others_until_ = 0;
@@ -154,8 +157,8 @@ class Follower {
     std::optional<json> end_;
 };
 
-// Returns the event id before the newest notice, so that the stream begins with this notice. Returns 0, for all
-// notices, if the head does not send it.
+// Returns the number of the event before the newest notice, so that the stream begins with this notice. Returns 0,
+// which means all notices, if the head does not send the number.
 std::uint64_t before_newest_notice(Api& api, const std::string& run) {
     const Result<json> newest = newest_notice(api, run);
     if (!newest || newest->is_null()) return 0;
@@ -230,7 +233,7 @@ void print_line(Invocation& call, const LogWish& wish, const json& line) {
     call.out.each(line, "line", line_text(wish, line, state.empty() ? text : state) + "\n");
 }
 
-// Prints lines as text for people. For programs it prints one list, as other verbs do.
+// Prints lines as text for people. For programs, prints them as one list, as other verbs do.
 void print_lines(Invocation& call, const LogWish& wish, std::vector<json> lines) {
     if (call.out.for_people()) {
         for (const json& line : lines) print_line(call, wish, line);
@@ -251,9 +254,10 @@ bool may_come_back(const Error& error) { return error.code == ErrorCode::unreach
 
 Result<std::optional<json>> follow_run(Invocation& call, Api& api, const json& run, const LogWish& wish) {
     constexpr std::int64_t pause_ms = 500;
-    // after this time without the head, the command fails with exit code 5
+    // milliseconds without an answer of the head after which the command fails with exit code 5
     constexpr std::int64_t away_at_most_ms = 600'000;
-    constexpr std::int64_t was_there_ms = 30'000;  // a call that lasted longer than this had reached the head
+    // milliseconds; a call that lasted longer than this had reached the head
+    constexpr std::int64_t was_there_ms = 30'000;
     std::int64_t away_since_ms = 0;
     const std::string id = string_of(run, "run_id");
     const bool lives = !is_terminal(run);  // the notices of an ended run are not shown; `rtrain events` has them

@@ -39,8 +39,8 @@ Error summed_up(Invocation& call, const std::string& file, const Problems& probl
         .code = ErrorCode::invalid, .message = file + " has " + count, .next = "rtrain schema, or docs/job-spec.md"};
 }
 
-// Returns the lines of fields that the head may name in an error. These are only scaling, the queue, the priority and
-// the predecessors.
+// Returns the lines of those fields that the head can name in an error: scaling, the queue, the priority and the
+// predecessors.
 std::string lines_of(const std::string& file, const std::string& text) {
     json at = json::object();
     for (const auto& [path, place] : spec::strict_yaml(text).positions)
@@ -121,7 +121,7 @@ Result<JobFile> read_job_file(Invocation& call, const std::string& path) {
 }
 
 Error with_line(Error error, const JobFile& file, const std::string& path) {
-    if (file.lines.empty()) return error;  // a driver's job has no file: it was made from the command line
+    if (file.lines.empty()) return error;  // the job has no file, since a driver's job is made from the command line
     const std::string field = error.message.substr(0, error.message.find(':'));
     const json at = parse_json(file.lines).value("at", json::object());
     if (at.contains(field)) error.message = path + ":" + std::to_string(at[field].get<int>()) + ": " + error.message;

@@ -65,7 +65,7 @@ void LiveStates::hide() {
     out_.flush();
 }
 
-// Shows the state of the first file only: alternating lines would be unreadable.
+// Draws the newest state of the first file only, since lines of several files in turn would be unreadable.
 void LiveStates::redraw() {
     if (!terminal_ || states_.empty()) return;
     const std::size_t others = states_.size() - 1;

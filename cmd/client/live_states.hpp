@@ -19,13 +19,13 @@ class LiveStates {
     void show(const std::string& file, const std::string& text);
     // Removes the file's state after its line has ended as `text`. Returns true if the text was shown as a state.
     bool line_ended(const std::string& file, const std::string& text);
-    void hide();    // called before other output
-    void redraw();  // called after it
+    void hide();    // to be called before other output
+    void redraw();  // to be called after other output
 
   private:
     Output& out_;
     const bool terminal_;
-    std::map<std::string, std::string> states_;  // key: the file
+    std::map<std::string, std::string> states_;  // key: the file; value: its newest state
     bool is_shown_ = false;
 };
 

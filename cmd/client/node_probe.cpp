@@ -22,7 +22,7 @@ using nlohmann::json;
 constexpr std::int64_t probe_patience_ms = 120'000, probe_stored_within_ms = 15'000, probe_pause_ms = 250;
 constexpr std::size_t node_text_max = 200, probed_addresses_max = 32;
 constexpr const char* answer_mark = "rtrain-doctor ";
-// Prints one line. The arguments are addresses of other agents.
+// The program that runs on the node. It prints one line. Its arguments are addresses of other agents.
 constexpr const char* probe_program = R"program(
 import importlib.util, json, os, socket, sys, time
 seen = {"python": sys.version.split()[0], "executable": sys.executable, "time_ms": int(time.time() * 1000), "unreachable": []}
@@ -67,8 +67,8 @@ std::string agent_address_of(const json& node) {
 
 struct Probe {
     NodeAnswer answer;
-    std::string run;  // its id; empty: not submitted
-    json last;        // the run, at the last request
+    std::string run;  // id of the probe's run; empty: not submitted
+    json last;        // the run's fields, as the head last returned them
     std::int64_t begun_ms = 0;
 };
 
@@ -109,7 +109,7 @@ void await_probes(Api& api, std::vector<Probe>& probes) {
     }
 }
 
-// Waits until the run's files are in its directory.
+// Waits until the run's files are in its directory on the storage path. Stores which are missing in the answer.
 void check_probe_storage(Invocation& call, Api& api, Probe& probe) {
     const std::string path = string_of(probe.last, "run_path");
     probe.answer.storage_path = string_of(probe.last, "storage_path");
@@ -130,7 +130,8 @@ void check_probe_storage(Invocation& call, Api& api, Probe& probe) {
     }
 }
 
-// Reads the line that the probe printed, or the reason why there is none.
+// Finds the line that the probe printed in its run's log, and stores its values in `probe.answer`. If there is no such
+// line, stores why: the reason in the run's status.
 void read_probe(Api& api, Probe& probe) {
     LogWish wish;
     wish.rank = "0";
@@ -151,7 +152,8 @@ void read_probe(Api& api, Probe& probe) {
 void remove_probe(Api& api, const Probe& probe) {
     const std::string target = "/v1/runs/" + url_part(probe.run);
     if (!probe_has_ended(probe.last)) (void)api.post(target + "/stop", {{"now", true}});
-    (void)api.remove(target + "?files=true&dry_run=false");  // a run that still ends stays, as any other run
+    // Removes the probe's run. If the run has not ended yet, the head refuses, and the run stays.
+    (void)api.remove(target + "?files=true&dry_run=false");
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ constexpr std::string_view cluster_scheme = "cluster://";
 Result<RunStore> on_cluster(Invocation& call, const std::string& run_name, const std::string& checkpoint) {
     Result<Settings> settings = Settings::load(call.arguments);
     if (!settings) return settings.error();
-    Result<Api> api = Api::open(call);  // its error names what is missing
+    Result<Api> api = Api::open(call);  // the error of Api::open names the missing setting
     if (!api) return api.error();
     Result<HostPort> where = parse_host_port(settings->value("address"), 7433);
     if (!where) return where.error();
@@ -39,7 +39,7 @@ Result<RunStore> on_cluster(Invocation& call, const std::string& run_name, const
                     .shown = "cluster://" + run_name};
 }
 
-// A run's directory, and the path below it of one of its checkpoints.
+// The directory of a run, and a checkpoint's path below it.
 struct WithinRun {
     std::string run, checkpoint;
 };
@@ -144,7 +144,7 @@ Result<RunStore> from_path(const std::string& text, const std::string& checkpoin
 }
 
 bool is_run_at(const std::string& place) {
-    // the head decides whether the run exists
+    // only the head can check whether the run exists
     if (place.starts_with(cluster_scheme) || place.find('/') == place.npos) return true;
     if (place.find("://") == place.npos) return *is_run_on_disk(place);
     const Result<storage::StorageUri> uri = storage::parse_uri(place);

@@ -21,7 +21,7 @@ std::string padded(std::int64_t number, int digits) {
     return text;
 }
 
-// Returns true if the head has a log line of this rank in this attempt.
+// Returns true if the head has a log line of this stream (stdout or stderr) of the rank in this attempt.
 Result<bool> wrote(Api& api, const std::string& run_id, std::int64_t attempt, std::int64_t rank, const char* stream) {
     const Result<std::string> lines =
         api.bytes("/v1/runs/" + url_part(run_id) + "/logs?tail=1&attempt=" + std::to_string(attempt) +
@@ -40,7 +40,7 @@ Result<std::vector<std::string>> files_missing(Api& api, const json& run, const 
     for (const json& attempt : (*attempts)["items"])
         if (last.is_null() || attempt.value("number", 0) > last.value("number", 0)) last = attempt;
     std::vector<std::string> missing;
-    if (last.is_null()) return missing;  // no attempt ever started
+    if (last.is_null()) return missing;  // no attempt has ever started, so no file is expected
     const auto files = place.store->list(place.run_name);
     if (!files) return files.error();
     std::set<std::string> there;

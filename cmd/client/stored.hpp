@@ -11,9 +11,9 @@
 
 namespace rtrain::cmd {
 
-// Returns the files that are missing in the directory of an ended run: its result, the end of its last attempt, and the
-// logs of each rank with output. Checkpoints are not checked, since they are committed before the run ends. Empty if no
-// file is missing.
+// Returns the files that are missing in the directory of an ended run; empty: none. It looks for the run's result, the
+// end of its last attempt, and the logs of each rank with output. Checkpoints are not checked, since they are committed
+// before the run ends.
 Result<std::vector<std::string>> files_missing(Api& api, const nlohmann::json& run, const RunStore& place);
 
 }  // namespace rtrain::cmd

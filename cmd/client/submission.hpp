@@ -10,17 +10,17 @@
 namespace rtrain::cmd {
 
 struct ArrayMember {    // the place of a continued run in its job array
-    std::string array;  // empty: none
+    std::string array;  // name of the job array; empty: the run is in none
     std::uint32_t index = 0;
 };
 struct Submission {
     spec::Job job;
-    std::string code_sha256;   // hash of code that is on the head; empty: the job has no code
-    std::string restore_from;  // a checkpoint by name; empty: the newest
+    std::string code_sha256;   // hash of a code archive that the head has; empty: the job has no code
+    std::string restore_from;  // name of a checkpoint to start from; empty: the newest
     bool resume = false;
-    bool make_new = false;  // use name-2 if the name is taken
-    std::string array;      // "1-8%2": one run for each index; empty: one run
-    std::string lines{};    // JobFile::lines
+    bool make_new = false;  // true: if the name is taken, the run is named name-2
+    std::string array;      // indices of a job array: "1-8%2"; empty: a single run
+    std::string lines{};    // lines of the job's fields in its file, as JobFile::lines
     ArrayMember member{};
     std::string key{};  // idempotency key; empty: a new one is made
 };
@@ -38,12 +38,13 @@ Status ship_archive(Invocation& call, Api& api, const std::string& file, const s
 // Submits the job and returns its run. After a broken connection it tries again with the same key, so the head accepts
 // the job once.
 Result<nlohmann::json> hand_over(Api& api, const Submission& submission);
-// Returns the run of this key, and submits one if there is none. A STOPPED run is resumed under a second key that is
-// made from the first. For a STOPPING run it waits until that run has stopped.
+// Returns the run with this submission's key. If there is none, submits one. If the run is STOPPED, resumes it under a
+// second key, which is made from the first. If it is STOPPING, waits until it has stopped.
 Result<nlohmann::json> hand_over_once(Api& api, Submission submission);
 // Prints the run. With -f, follows it. Returns the exit code.
 Result<int> print_and_follow(Invocation& call, Api& api, const nlohmann::json& run);
-std::string made_up_name(const std::string& stem);  // "train-kxqzv" for the stem "train"
+// returns the stem with five random letters: "train-kxqzv" for "train"
+std::string made_up_name(const std::string& stem);
 
 // A new directory below the system's temporary one. The destructor removes it.
 class TemporaryDirectory {

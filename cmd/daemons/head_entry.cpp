@@ -107,7 +107,7 @@ Status serve(const HeadOptions& options, const std::function<void(const json&)>&
         const json started_head = started_json(options, started);
         known = write_pid_file(pid_file, started_head["address"].get<std::string>());
         if (known) return ready(started_head);
-        std::raise(SIGTERM);  // no program could find it to end it
+        std::raise(SIGTERM);  // without a pid file no other program could find this head and end it
     });
     remove_pid_file(pid_file);
     return served ? known : served;
@@ -115,8 +115,8 @@ Status serve(const HeadOptions& options, const std::function<void(const json&)>&
 
 namespace {
 
-// The address of the head for agents and users, also if the port was chosen at its first start. The file of a killed
-// head still exists.
+// Returns the port that the last head used for agents and users, from its pid file, which still exists after the head
+// was killed. Thus a port that was chosen at the first start stays the same.
 std::uint16_t port_of_before(const std::string& pid_file, std::uint16_t asked) {
     std::ifstream file(pid_file);
     std::string pid, began, address;
@@ -157,7 +157,8 @@ Result<std::string> keep_context(Invocation& call, const json& started) {
     for (const auto& [known, other] : config->contexts)
         if (other.ca == place.ca) name = known;
     const bool first_start = !place.token.empty();
-    if (!first_start && name.empty()) return std::string();  // The cluster belongs to another user, who has the token.
+    // The cluster belongs to another user, and this user has no token for it.
+    if (!first_start && name.empty()) return std::string();
     if (!name.empty() && !first_start) place.token = config->contexts[name].token;
     for (int number = 1; name.empty(); ++number) {
         const std::string candidate =

@@ -35,7 +35,7 @@ void follow_log(const std::string& path) {
     if (::fstat(STDERR_FILENO, &written) != 0) return;
     if (is_there && named.st_ino == written.st_ino && named.st_dev == written.st_dev) return;
     const storage::Descriptor log(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600));
-    if (!log.open()) return;  // a full disk: the old file takes the lines until the next look
+    if (!log.open()) return;  // the disk is full: the old file takes further lines until the next check
     ::dup2(log.number(), STDOUT_FILENO);
     ::dup2(log.number(), STDERR_FILENO);
 }
@@ -43,7 +43,7 @@ void follow_log(const std::string& path) {
 void keep_log_bounded(const std::string& path) {
     sigset_t all, before;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);  // the new thread takes no signal of the daemon's
+    pthread_sigmask(SIG_SETMASK, &all, &before);  // signals of the daemon are blocked in the new thread
     std::thread([path] {
         for (;; std::this_thread::sleep_for(between_looks)) {
             rotate_full_log(path);

@@ -8,16 +8,16 @@
 namespace rtrain::cmd {
 
 struct LogBounds {
-    std::int64_t bytes = 16 << 20;  // a larger log is rotated: weeks of a busy head, and read in a moment
+    std::int64_t bytes = 16 << 20;  // most bytes of a log before it is renamed: some weeks of a busy head
     int old_files = 3;
 };
 
 // Renames a log that is larger than its bounds. Processes that write it follow by `follow_log`.
 void rotate_full_log(const std::string& path, const LogBounds& bounds = {});
-// Opens the log again as standard output and error if another file, or none, has its name now. So a program such as
-// logrotate may rename it too.
+// Reopens standard output and error on the log file `path`, if that name now belongs to another file, or to none. So a
+// program such as logrotate may rename the log too.
 void follow_log(const std::string& path);
-// Starts a thread that does both each second, for as long as the process lives.
+// Starts a thread that calls rotate_full_log and follow_log each second, for as long as the process lives.
 void keep_log_bounded(const std::string& path);
 
 }  // namespace rtrain::cmd

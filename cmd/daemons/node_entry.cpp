@@ -1,4 +1,4 @@
-// From flags to a serving agent, in the foreground or behind.
+// Starts an agent from flags, in the foreground or in the background.
 #include "cmd/daemons/node_entry.hpp"
 
 #include <unistd.h>
@@ -38,7 +38,7 @@ Result<AgentOptions> agent_options(const NodeOptions& options) {
     agent.peer_port = options.peer_port;
     agent.allow_root_workers = options.allow_root_workers;
     agent.storage_rules = options.storage_rules;
-    if (!agent.storage_rules.empty())  // before a join token is spent
+    if (!agent.storage_rules.empty())  // faulty rules are reported before a join token is used up
         if (auto rules = agent::load_storage_rules(agent.storage_rules); !rules) return rules.error();
     agent.pass_env = options.pass_env;
     agent.allow_setuid = options.allow_setuid;

@@ -1,5 +1,5 @@
-// Sends one datagram per message. A manager that does not read delays a daemon's start for a bounded time, and nothing
-// later.
+// Sends each message as one datagram. A service manager that does not read can delay only a daemon's start, and only
+// for a bounded time.
 #include "cmd/daemons/notify.hpp"
 
 #include <sys/socket.h>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr timeval longest_wait{.tv_sec = 30, .tv_usec = 0};
 
-std::int64_t number_of(std::string_view text) {  // 0: not a number
+std::int64_t number_of(std::string_view text) {  // returns 0 for a text that is not a number
     std::int64_t value = 0;
     const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
     return read.ec == std::errc() && read.ptr == text.data() + text.size() ? value : 0;

@@ -23,8 +23,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t pause_first_ms = 50, pause_most_ms = 10'000;
-constexpr std::int64_t settled_ms = 10'000;  // after this time a daemon is started again with the first pause
-// Success; wrong flags, not found, wrong configuration, not authorised (revoked), damaged data.
+// ms; if a daemon ran longer than this, the next restart has the first pause again
+constexpr std::int64_t settled_ms = 10'000;
+// Exit codes after which a daemon is not started again. In this order: success, wrong flags, not found, wrong
+// configuration, not authorised (revoked), damaged data.
 constexpr std::array not_again{0, 2, 3, 4, 6, 11};
 
 std::int64_t since(Clock::time_point from) {
@@ -45,7 +47,8 @@ class Supervisor {
     Supervisor(const Daemon& daemon, const Starter& starter, std::string log_file)
         : daemon_(daemon), starter_(starter), log_file_(std::move(log_file)) {}
 
-    // In the supervisor: its own exit code. In the daemon's process: the daemon's return value.
+    // Forks the daemon. In the supervisor's process, returns the supervisor's exit code. In the daemon's process,
+    // returns the daemon's exit code.
     Result<int> run(const std::string& pid_file) {
         const sigset_t watched = watched_signals();
         sigprocmask(SIG_BLOCK, &watched, &before_);
@@ -96,8 +99,8 @@ class Supervisor {
         return ready;
     }
 
-    // SIGTERM and SIGINT are passed on and end the supervisor with its daemon. SIGHUP, which tools for logs send, opens
-    // a renamed log again.
+    // Waits until the daemon ends, and returns its wait status. SIGTERM and SIGINT are passed on to the daemon, and the
+    // supervisor ends after it. At SIGHUP, which tools for logs send, the supervisor opens its renamed log again.
     int wait_for(pid_t pid) {
         const sigset_t watched = watched_signals();
         for (;;) {
@@ -111,7 +114,7 @@ class Supervisor {
         }
     }
 
-    // Returns false if it was ended meanwhile.
+    // Waits for `ms` milliseconds. Returns false if a signal to end the supervisor arrived meanwhile.
     bool pass(std::int64_t ms) {
         sigset_t ends;
         sigemptyset(&ends);

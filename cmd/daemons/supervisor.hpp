@@ -23,13 +23,15 @@ struct DaemonEnd {
     int signal = 0;
     std::int64_t ran_ms = 0;
 };
-// Returns the pause before the next start, from the pause before (0: none so far). Returns nullopt if the daemon is not
-// started again. Exit codes as in RestartPreventExitStatus of configs/systemd.
+// Returns the pause in ms before the daemon's next start. `pause_before_ms`: the previous pause; 0: there was none.
+// Returns nullopt if the daemon is not started again: after the exit codes that RestartPreventExitStatus lists in
+// configs/systemd.
 std::optional<std::int64_t> pause_before_restart(const DaemonEnd& end, std::int64_t pause_before_ms);
 
 struct DaemonStart {
-    std::function<void(const std::string&)> hand_over;  // called once it serves
-    bool again = false;                                 // true: started again by its supervisor
+    // to be called once the daemon serves; sends the text to the starter
+    std::function<void(const std::string&)> hand_over;
+    bool again = false;  // true: the supervisor has started the daemon again
 };
 using Daemon = std::function<Result<int>(const DaemonStart& start)>;
 // Forks a supervisor and its daemon, as `detach` does. A daemon that ends before the hand-over is not started again.
@@ -38,11 +40,12 @@ Result<Detached> detach_supervised(const std::string& log_file, const std::strin
 // Returns the JSON object that the daemon handed over. Otherwise the Error names the daemon's log.
 Result<nlohmann::json> answer_of(const Detached& started, const std::string& log_file);
 
-// Returns the daemon of a pid file, or its supervisor while that waits to start it again; nullopt if neither runs.
+// Returns the running daemon of a pid file. While its supervisor waits to start it again, returns the supervisor.
+// Returns nullopt if neither runs.
 std::optional<Running> read_daemon(const std::string& pid_file);
 struct EndedDaemon {
     int pid = 0;
-    bool killed = false;  // true: it had not ended in time
+    bool killed = false;  // true: the daemon did not end in time, and was killed
 };
 // nullopt: no daemon was running
 std::optional<Result<EndedDaemon>> end_daemon(const std::string& pid_file, std::int64_t wait_ms);

@@ -20,11 +20,12 @@
 namespace rtrain::cmd {
 namespace {
 
-// systemd's search path where /sbin is a directory of its own. Elsewhere the last two entries are links to others.
+// systemd's search path on a machine where /sbin is a separate directory. Elsewhere the last two entries are links to
+// others.
 constexpr std::array<const char*, 6> default_path = {"/usr/local/sbin", "/usr/local/bin", "/usr/sbin",
                                                      "/usr/bin",        "/sbin",          "/bin"};
 
-// Returns the file and the directories above it, without the tree's root.
+// Returns the file and all directories above it, except the root.
 std::vector<std::string> way_to(const std::string& file) {
     std::vector<std::string> way;
     for (std::filesystem::path at = file; at.has_relative_path(); at = at.parent_path()) way.push_back(at.string());
@@ -35,7 +36,7 @@ Error of_system(const std::string& doing, int error_number) {
     return {.code = ErrorCode::io, .message = doing + ": " + std::strerror(error_number), .next = ""};
 }
 
-// Runs in a process of its own. Returns errno; 0: permitted.
+// Tries the access in a child process that has the account's rights. Returns an errno; 0: the access is permitted.
 int access_as(const Account& account, const std::string& path, int mode) {
     const bool groups = ::setgroups(0, nullptr) == 0 && ::initgroups(account.name.c_str(), account.gid) == 0;
     if (!groups || ::setresgid(account.gid, account.gid, account.gid) != 0) return EPERM;
@@ -46,7 +47,7 @@ int access_as(const Account& account, const std::string& path, int mode) {
 }  // namespace
 
 Status check_account_name(const std::string& name) {
-    constexpr std::size_t longest = 31;  // the limit of systemd
+    constexpr std::size_t longest = 31;  // the longest account name that systemd accepts
     const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
     const auto fits = [&](char c) { return letter(c) || (c >= '0' && c <= '9') || c == '-' || c == '.'; };
     if (!name.empty() && name.size() <= longest && letter(name.front()) && std::all_of(name.begin(), name.end(), fits))
@@ -125,7 +126,7 @@ Status check_roots_own(const MachineRoot& root, const std::string& program, uid_
 }
 
 Status provide_directory(const MachineRoot& root, const std::string& path, const Account& account) {
-    constexpr mode_t passable = 0711;  // the mode that `head start` sets
+    constexpr mode_t passable = 0711;  // mode of the data directory, as `head start` sets it
     Result<struct stat> there = root.look_at(path);
     if (there && !S_ISDIR(there->st_mode))
         return Error{.code = ErrorCode::conflict, .message = path + " is no directory", .next = "name another"};

@@ -13,7 +13,7 @@
 namespace rtrain::cmd {
 namespace {
 
-constexpr const char* mark = "# rtrain's ";  // each form begins with it
+constexpr const char* mark = "# rtrain's ";  // beginning of each unit that rtrain writes
 constexpr std::int64_t unit_bytes_most = 1 << 20;
 constexpr mode_t for_all_to_read = 0644;
 

@@ -1,5 +1,5 @@
-// A systemd unit as a file. It is first written beside its place, so that a failure is known before anything else is
-// changed.
+// A systemd unit as a file. Its text is first written beside its final place, so that a failure is known before
+// anything else is changed.
 #pragma once
 
 #include <optional>
@@ -15,14 +15,14 @@ enum class Change { none, created, replaced };
 
 class UnitFile {
   public:
-    // Makes the directory, and writes `text` to the disk beside <directory>/<name>. Writes nothing if the file has this
-    // text already. Errors: conflict (a masked unit, or a file that rtrain did not write), invalid (the text), and
-    // those of a disk.
+    // Makes the directory, and writes `text` to a file beside <directory>/<name>. Writes nothing if <directory>/<name>
+    // has this text already. Errors: conflict (a masked unit, or a file that rtrain did not write), invalid (the text),
+    // and errors of the disk.
     static Result<UnitFile> prepare(const MachineRoot& root, const std::string& directory, const std::string& name,
                                     const std::string& text);
-    // Moves the text to its place, durably. Without this call nothing has changed.
+    // Renames the written file to its final place, durably. Before this call nothing has changed.
     Result<Change> put();
-    const std::string& path() const { return path_; }  // as seen from this machine
+    const std::string& path() const { return path_; }  // path as this machine sees it
 
   private:
     std::string path_;

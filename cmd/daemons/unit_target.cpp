@@ -22,7 +22,8 @@ Result<std::string> own_program() {
                  .next = "if it was replaced while it runs, run the new one; and /proc must be mounted"};
 }
 
-// Returns the program in an image: this program if the image contains it or a file at its path, else the package's.
+// Returns the path of the program within an image. It is the path of this program, if the image contains it or has a
+// file at that path. Otherwise it is the package's path.
 Result<std::string> program_in(const MachineRoot& root, std::string own) {
     const std::string outside = root.shown("/");
     if (own.starts_with(outside)) own.erase(0, outside.size() - 1);
@@ -35,7 +36,8 @@ Result<std::string> program_in(const MachineRoot& root, std::string own) {
                  .next = "install rtrain into the image first"};
 }
 
-// A unit that root writes into another account's directory could be changed by that account.
+// Returns the directory for a user's own units. Fails if root would write into another account's directory, because
+// that account could change the unit.
 Result<std::string> directory_of_user() {
     const std::string home = environment("HOME"), config = environment("XDG_CONFIG_HOME");
     const std::string folder = absolute(config.empty() ? home + "/.config" : config);

@@ -1,4 +1,4 @@
-// Changes a unit line by line: lines that a wish does not concern stay as in the form.
+// Makes a unit from a template, line by line. Lines that the options do not concern stay as in the template.
 #include "cmd/daemons/units.hpp"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace rtrain::cmd {
 namespace {
 
-// from this line to [Install] the form confines the service
+// the template's lines from this one up to [Install] confine the service
 constexpr const char* confined_from = "# A user of its own";
 
 // Quotes one argument for a systemd unit: escapes quotes and backslashes, doubles "%", and writes newlines as `
@@ -36,7 +36,7 @@ std::string joined(const std::vector<std::string>& words, Write write) {
     return text;
 }
 
-// systemd replaces no "$" in the path of the program.
+// In the path of the program, "$" is not escaped, because systemd does not replace it there.
 std::string command_line(const std::vector<std::string>& command) {
     const std::vector<std::string> rest(command.begin() + 1, command.end());
     return unit_word(command.front()) + (rest.empty() ? "" : " ") + joined(rest, command_word);
@@ -44,11 +44,12 @@ std::string command_line(const std::vector<std::string>& command) {
 
 std::string environment_lines(const std::string& file, const UnitWish& wish) {
     const std::string path = wish.path.empty() ? "" : "Environment=" + unit_word("PATH=" + wish.path);
-    if (wish.of_user) return path;  // the file belongs to the system
+    // a user's own unit does not read the file of variables, which belongs to the system
+    if (wish.of_user) return path;
     return path + (path.empty() ? "" : "\n") + file;
 }
 
-// True for a line that sets the service's user or its directories.
+// Returns a line of the template that sets the service's user or directories, changed as wished.
 std::string owner_line(const std::string& line, const UnitWish& wish) {
     const auto is = [&line](const char* key) { return line.starts_with(key); };
     if (!wish.as.empty() && is("DynamicUser=")) return "";
@@ -59,14 +60,15 @@ std::string owner_line(const std::string& line, const UnitWish& wish) {
     return line;
 }
 
-// Returns the changed line of the unit; empty: the line is left out.
+// Returns the changed line of the unit. Returns an empty text if the line is left out.
 std::string wished_line(const std::string& line, const UnitWish& wish) {
     const auto is = [&line](const char* key) { return line.starts_with(key); };
     if (is("ExecStart=")) return "ExecStart=" + command_line(wish.command);
     if (is("EnvironmentFile=")) return environment_lines(line, wish);
-    if (is("# RTRAIN_")) return "";  // ExecStart contains the flags
+    if (is("# RTRAIN_")) return "";  // variables are not needed, because ExecStart contains the flags
     if (wish.of_user && is("WantedBy=")) return "WantedBy=default.target";
-    if (wish.of_user && (is("Wants=") || is("After="))) return "";  // units of the system do not exist there
+    // a user's own service manager has no units of the system
+    if (wish.of_user && (is("Wants=") || is("After="))) return "";
     if (wish.writable.empty()) return owner_line(line, wish);
     if (is("After=")) return line + "\nRequiresMountsFor=" + joined(wish.writable, unit_word);
     if (is("ProtectSystem=")) return line + "\nReadWritePaths=" + joined(wish.writable, unit_word);

@@ -1,5 +1,5 @@
-// The gate of the local proxy admits the one browser that opened the one-time link, and requests of its own page only.
-// Pure.
+// The gate of the local proxy. It admits only the one browser that opened the one-time link, and only requests of the
+// head's own page. Pure.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@ inline constexpr std::int64_t link_opens_ms = 5 * 60'000;
 
 class Gate {
   public:
-    // Both secrets are random. `now_ms` is monotonic, as in `judge`.
+    // `link_secret` and `cookie_secret` are random. `now_ms` is a monotonic clock, as in `judge`.
     Gate(std::uint16_t port, std::string link_secret, std::string cookie_secret, std::int64_t now_ms);
 
     struct Verdict {
         enum class What { pass, open, refuse } what = What::refuse;
-        int status = 403;   // for a refusal
-        std::string words;  // for a refusal: text for a person
+        int status = 403;   // HTTP status if the verdict is `refuse`
+        std::string words;  // text for a person if the verdict is `refuse`
     };
     Verdict judge(const net::MessageHead& request, std::int64_t now_ms);
 

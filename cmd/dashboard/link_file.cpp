@@ -17,7 +17,7 @@
 namespace rtrain::cmd {
 namespace {
 
-// Returns an existing absolute directory; /tmp otherwise.
+// Returns the first of $XDG_RUNTIME_DIR and $TMPDIR that is an existing absolute directory; /tmp if neither is.
 std::string directory_for_secrets() {
     for (const char* name : {"XDG_RUNTIME_DIR", "TMPDIR"}) {
         const char* value = std::getenv(name);

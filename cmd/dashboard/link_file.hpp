@@ -16,13 +16,13 @@ class LinkFile {
     LinkFile(LinkFile&& other) noexcept;
     LinkFile& operator=(LinkFile&&) = delete;
 
-    std::string address() const;  // "file:///run/user/1000/rtrain-x7Gh2k/page.html"
-    void remove();                // also removes its folder
+    std::string address() const;  // address of the file: "file:///run/user/1000/rtrain-x7Gh2k/page.html"
+    void remove();                // removes the file and its folder
 
   private:
     explicit LinkFile(std::string folder) : folder_(std::move(folder)) {}
     std::string path() const { return folder_ + "/page.html"; }
-    std::string folder_;  // empty: removed
+    std::string folder_;  // empty: the folder was removed
 };
 
 }  // namespace rtrain::cmd

@@ -49,8 +49,8 @@ bool send_all(int socket, std::string_view bytes) {
     return true;
 }
 
-// Waits for bytes and appends them. Returns false if the peer has closed the connection, or has sent nothing for too
-// long.
+// Waits for bytes and appends them to `into`. Returns false if the peer has closed the connection, or has sent nothing
+// for too long.
 bool read_some(int socket, std::string& into) {
     pollfd waiting{.fd = socket, .events = POLLIN, .revents = 0};
     if (::poll(&waiting, 1, idle_ms) <= 0) return false;
@@ -67,7 +67,7 @@ std::string head_text(int status, const std::map<std::string, std::string>& head
     return out + "\r\n";
 }
 
-// Returns a page of the proxy itself: text without a script.
+// Returns an HTML page that the proxy itself makes: text without a script.
 std::string own_page(int status, const std::string& words, std::map<std::string, std::string> headers) {
     const std::string body =
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>rtrain</title>" + words + "</html>\n";
@@ -80,7 +80,8 @@ std::string own_page(int status, const std::string& words, std::map<std::string,
     return head_text(status, headers) + body;
 }
 
-// Headers that the browser does not get: each belongs to one connection, or to head and proxy only.
+// Headers of the head's answer that the proxy does not pass on. Each belongs to one connection, or only to the head and
+// the proxy.
 const std::set<std::string> kept_back = {"connection",        "content-length",   "keep-alive", "set-cookie",
                                          "transfer-encoding", "www-authenticate", "trailer",    "upgrade"};
 constexpr std::array passed_on = {"accept",        "accept-encoding", "content-type",
@@ -102,7 +103,8 @@ Result<std::unique_ptr<LocalProxy>> LocalProxy::start(net::Endpoint head) {
     return proxy;
 }
 
-// The head accepts browsers' requests only for one of its own names. `rtrain-head` is one at any address.
+// Returns the value of the header Origin. The head accepts browsers' requests only for one of its own names. It has the
+// name `rtrain-head` at any address.
 std::string LocalProxy::head_origin() const { return "https://rtrain-head"; }
 
 Status LocalProxy::sign_in(const std::string& token) {
@@ -139,7 +141,7 @@ void LocalProxy::sign_out() {
     call.method = "DELETE";
     call.headers["origin"] = head_origin();
     call.headers["x-rtrain-csrf"] = facts.is_object() ? facts.value("csrf", "") : "";
-    (void)client.call(call);  // It also ends by itself.
+    (void)client.call(call);  // the answer is ignored, because the head ends the session later anyway
 }
 
 Status LocalProxy::listen() {
@@ -211,7 +213,8 @@ void LocalProxy::reap() {
     }
 }
 
-// A stream of the head may send nothing for hours, while its browser has closed the connection.
+// Closes streams whose browser has closed its connection. The thread of such a stream may otherwise wait for hours,
+// because the head may send nothing.
 void LocalProxy::cut_left_behind() {
     const std::lock_guard lock(guard_);
     for (Connection& connection : connections_) {
@@ -264,7 +267,8 @@ bool LocalProxy::answer(Connection& connection, const net::MessageHead& head, st
                      own_page(verdict.status, "<p>" + verdict.words + "</p>", {{"connection", "close"}}));
             return false;
         case Gate::Verdict::What::open:
-            // No redirect: browsers do not send strict cookies after a navigation that another program started.
+            // The page redirects by itself, because browsers do not send strict cookies after an HTTP redirect that
+            // another program started.
             return send_all(
                 connection.socket,
                 own_page(200, "<meta http-equiv=\"refresh\" content=\"0;url=/\"><p><a href=\"/\">Open the page</a></p>",
@@ -333,7 +337,7 @@ bool LocalProxy::forward(Connection& connection, const net::MessageHead& head, s
     net::Call call = call_for(head, std::move(body));
     call.on_head = [&](const net::Response& answer) {
         keep_cookie(answer);
-        if (answer.status >= 300) return;  // The body arrives as a whole.
+        if (answer.status >= 300) return;  // a body of this status is not a stream, so it arrives as a whole
         connection.streams = true;
         carrier.begin(answer);
     };

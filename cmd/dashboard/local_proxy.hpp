@@ -18,20 +18,21 @@ namespace rtrain::cmd {
 
 class LocalProxy {
   public:
-    // Signs in at the head and listens on a free port. The endpoint's bearer is the token.
+    // Signs in at the head with the token in `head.bearer`, and listens on a free port.
     static Result<std::unique_ptr<LocalProxy>> start(net::Endpoint head);
     ~LocalProxy();  // signs out and ends every connection
     LocalProxy(const LocalProxy&) = delete;
     LocalProxy& operator=(const LocalProxy&) = delete;
 
     const std::string& link() const { return link_; }
-    bool link_opens();  // false if it was used, or is too old
+    bool link_opens();  // false: the link was used before, or is too old
 
   private:
     struct Connection {
-        int socket = -1;  // closed by its own thread
+        int socket = -1;  // the connection's own thread closes it
         std::atomic<bool> done = false;
-        std::atomic<bool> streams = false;  // an answer without an end: only the browser ends it
+        // true: the answer has no end, so only the browser ends it by closing the connection
+        std::atomic<bool> streams = false;
         std::unique_ptr<net::Client> client;
         std::thread thread;
     };
@@ -43,7 +44,7 @@ class LocalProxy {
 
     void accept_all();
     void reap();
-    void cut_left_behind();  // cuts streams whose browser has closed the connection
+    void cut_left_behind();  // closes streams whose browser has closed its connection
     void serve(Connection& connection);
     bool serve_one(Connection& connection, std::string& read);
     bool answer(Connection& connection, const net::MessageHead& head, std::string body);
@@ -53,12 +54,12 @@ class LocalProxy {
     std::string head_origin() const;
 
     const net::Endpoint head_;
-    const std::string host_;  // the head's name, as its own page would use it
+    const std::string host_;  // name of the head, as the head's own page uses it in requests
     storage::Descriptor listener_;
     std::unique_ptr<Gate> gate_;
     std::string link_;
-    std::mutex guard_;    // protects the gate, the cookie and the list
-    std::string cookie_;  // cookie of the head's session
+    std::mutex guard_;    // protects `gate_`, `cookie_` and the list of connections
+    std::string cookie_;  // cookie of the session at the head
     std::list<Connection> connections_;
     std::atomic<bool> ends_ = false;
     std::thread acceptor_;

@@ -14,10 +14,11 @@
 namespace rtrain::cmd {
 namespace {
 
-// Returns an end of a connection as in the kernel's tables: "0100007F:1D09".
+// One end of a connection as the kernel's tables contain it: "0100007F:1D09".
 struct TableEnd {
     std::string ipv4;
-    std::string mapped() const { return "0000000000000000FFFF0000" + ipv4; }  // for an IPv6 socket (::ffff:127.0.0.1)
+    // the same end in the table of IPv6 sockets (::ffff:127.0.0.1)
+    std::string mapped() const { return "0000000000000000FFFF0000" + ipv4; }
 };
 
 std::optional<TableEnd> table_end(int socket, int (*name)(int, sockaddr*, socklen_t*)) {
@@ -52,7 +53,7 @@ std::optional<uid_t> user_in(const char* table, const std::string& local, const 
 bool is_own_peer(int socket) {
     const auto here = table_end(socket, ::getsockname), there = table_end(socket, ::getpeername);
     if (!here || !there) return false;
-    // A table that changes while it is read may miss a row.
+    // The table is read several times, because a row may be missing if the table changes meanwhile.
     constexpr int looks_most = 3;
     for (int look = 0; look < looks_most; ++look) {
         auto user = user_in("/proc/net/tcp", there->ipv4, here->ipv4);

@@ -16,7 +16,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t patience_ms = 1'000;  // A key press must not wait long for a head that does not answer.
+// ms; a key press must not wait longer than this for a head that does not answer
+constexpr std::int64_t patience_ms = 1'000;
 
 std::vector<std::string> contexts() {
     std::vector<std::string> names;
@@ -70,7 +71,7 @@ std::vector<std::string> values(Invocation& call, Value value, const char* choic
     return {};
 }
 
-// The command, and the part of it, that the words before the last one name.
+// The command that the words before the last one select, and the part of its line that the next word is.
 struct Progress_ {
     std::string group;  // the first word typed; may begin a command of two words
     const Command* command = nullptr;
@@ -78,7 +79,7 @@ struct Progress_ {
     const Flag* open_flag = nullptr;  // a flag whose value is the next word
 };
 
-// Takes the words of a verb from the front of `words`, as far as they name one.
+// Takes words from the front of `words` as long as they name a verb.
 void take_verb(Progress_& at, std::vector<std::string>& words) {
     if (at.group.empty()) {
         at.group = words.front();

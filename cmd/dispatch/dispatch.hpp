@@ -9,12 +9,13 @@
 
 namespace rtrain::cmd {
 
-int run(int argc, char** argv);  // the body of main()
+int run(int argc, char** argv);  // runs the command line; main() calls it
 
 const std::vector<Command>& commands();
 const std::vector<Flag>& global_flags();
 const Command* find_command(std::string_view words);
-const Flag* find_flag(const Command* command, std::string_view name);  // null command: searches the global flags alone
+// if `command` is null, only the global flags are searched
+const Flag* find_flag(const Command* command, std::string_view name);
 const Flag* find_letter(const Command* command, char letter);
 
 struct Parsed {
@@ -23,12 +24,13 @@ struct Parsed {
 };
 Result<Parsed> parse(const std::vector<std::string>& words);
 
-// The texts of `rtrain help`, `rtrain head --help` and `rtrain submit --help`.
+// Return the texts of `rtrain help`, `rtrain head --help` and `rtrain submit --help`.
 std::string help_all();
 std::string help_group(std::string_view first_word);
 std::string help_command(const Command& command);
-std::vector<std::string> examples_of(std::string_view words);  // command lines; empty for a hidden verb
+// two command lines for the help; empty for a hidden verb
+std::vector<std::string> examples_of(std::string_view words);
 
-std::vector<Command> offline_commands();  // the rows of offline_verbs.cpp
+std::vector<Command> offline_commands();  // rows of the command table that offline_verbs.cpp defines
 
 }  // namespace rtrain::cmd

@@ -8,7 +8,7 @@ namespace rtrain::cmd {
 namespace {
 
 struct Examples {
-    std::string_view words;  // the verb
+    std::string_view words;  // words of the verb: "head start"
     const char* lines = "";
 };
 

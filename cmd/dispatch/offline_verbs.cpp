@@ -71,7 +71,7 @@ Result<int> completion(Invocation& call) {
     const std::string shell = call.arguments.argument(0);
     if (call.arguments.has("output") && !call.out.for_people())
         call.out.document({{"shell", shell}, {"script", script}}, "shell", script);
-    else  // a shell reads the script, so RTRAIN_OUTPUT and the configuration file do not change its format
+    else  // This output is a script for a shell, so RTRAIN_OUTPUT and the configuration file do not change its format.
         call.out.raw(script);
     return 0;
 }

@@ -115,7 +115,7 @@ class Reader {
                 return unknown_flag(word.text);
             case TypedWord::Kind::argument:
                 if (parsed_.command != nullptr) return argument(word.text);
-                no_more_flags_ = true;  // "--" stands before the verb
+                no_more_flags_ = true;  // "--" stood before the verb
                 break;
             case TypedWord::Kind::unread:
                 break;
@@ -124,7 +124,7 @@ class Reader {
         return Done{};
     }
 
-    // Finds the verb that the first unread words name, and takes these words away.
+    // Finds the verb whose words are the first unread ones, and removes these words from `unread_`.
     Status verb_word() {
         const std::string word = unread_.front();
         unread_.erase(unread_.begin());
@@ -232,7 +232,7 @@ class Reader {
 
     std::vector<std::string> unread_;  // words that have not been split yet
     bool no_more_flags_ = false, after_program_ = false;
-    std::string group_;  // the first word, if it is no verb by itself: "head"
+    std::string group_;  // the first word of a verb of two words: "head"
     Parsed parsed_;
 };
 

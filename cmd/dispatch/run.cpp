@@ -1,4 +1,4 @@
-// Runs a verb from argv and returns its exit code. Also --watch, and the questions to the user.
+// Runs a verb from argv and returns its exit code. Also implements --watch.
 #include <unistd.h>
 
 #include <cstdio>

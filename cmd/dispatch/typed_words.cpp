@@ -1,5 +1,5 @@
-// See typed_words.hpp. The library reads "--name VALUE", "--name=VALUE", "-n VALUE", "-nVALUE", "-abc" and "--".
-// `read_first` reads the words that the library does not know, or would read otherwise.
+// See typed_words.hpp. Boost.Program_options reads "--name VALUE", "--name=VALUE", "-n VALUE", "-nVALUE", "-abc" and
+// "--". `read_first` reads words that Boost does not know, or would read otherwise.
 #include "cmd/dispatch/typed_words.hpp"
 
 #include <boost/make_shared.hpp>
@@ -21,10 +21,12 @@ using Options = std::vector<po::option>;
 void add_flag(po::options_description& known, const Flag& flag) {
     const bool is_switch = flag.takes == Value::none;
     const std::string letter(flag.letter == 0 ? 0 : 1, flag.letter);
-    if (known.find_nothrow(flag.name, false) != nullptr) return;  // the verb has a flag of this name
+    // a verb's own flag replaces the global flag of the same name
+    if (known.find_nothrow(flag.name, false) != nullptr) return;
     const bool has_letter = !letter.empty() && known.find_nothrow("-" + letter, false) == nullptr;
     const std::string names = flag.name + (has_letter ? "," + letter : "");
-    const bool has_choices = is_switch && *flag.choices != 0;  // as --warm, or --warm=auto in one word
+    // such a flag may stand alone (--warm), or with a value in the same word (--warm=auto)
+    const bool has_choices = is_switch && *flag.choices != 0;
     const po::value_semantic* value =
         has_choices ? static_cast<po::value_semantic*>(po::value<std::string>()->implicit_value(""))
                     : new po::untyped_value(is_switch);
@@ -49,7 +51,7 @@ bool is_own_flag(const Command* command, std::string_view word) {
 po::option argument(const std::string& word) {
     po::option option;
     option.value = option.original_tokens = {word};
-    option.position_key = INT_MAX;  // as the library's terminator does; it counts them afterwards
+    option.position_key = INT_MAX;  // as Boost does after "--"; it numbers these positions afterwards
     return option;
 }
 
@@ -63,8 +65,8 @@ Options unread(std::vector<std::string>& words) {
     return all;
 }
 
-// Reads "--name=", which the library refuses, and a name that is empty or begins with a dash, which it mistakes for an
-// argument or a letter.
+// Reads two kinds of words that Boost misreads. It refuses "--name=". It takes a name that is empty or begins with a
+// dash for an argument or a letter.
 Options odd_flag(std::vector<std::string>& words) {
     const std::string word = words.front();
     const auto equals = word.find('=');
@@ -78,13 +80,13 @@ Options odd_flag(std::vector<std::string>& words) {
     return {option};
 }
 
-// Reads the words at the front that the library would read otherwise.
+// Reads words at the front that Boost would read otherwise. Returns no option if Boost is to read the first word.
 Options read_first(std::vector<std::string>& words, const Command* command, Behind behind) {
     const std::string word = words.front();
     const bool is_program = behind == Behind::nothing || (behind == Behind::nothing_of_py && word.ends_with(".py"));
     if (is_argument(word) && is_program) return unread(words);
     const bool is_foreign = behind == Behind::foreign_flags && word != "--" && !is_own_flag(command, word);
-    if (is_argument(word) || is_foreign) {  // read by the library, an argument would be the value of a --warm before it
+    if (is_argument(word) || is_foreign) {  // Boost would take an argument for the value of a --warm before it
         words.erase(words.begin());
         return {argument(word)};
     }
@@ -110,7 +112,7 @@ TypedWord typed_word(const po::option& option, const Command* command) {
 
 TypedWords split_words(const std::vector<std::string>& words, const Command* command, Behind behind) {
     const po::options_description known = described(command);
-    // The library also calls this with a copy of a value, to find out whether it is a flag.
+    // Boost also calls this function with a copy of one value, to find out whether the value is a flag.
     const std::vector<std::string>* line = nullptr;
     const auto first = [&](std::vector<std::string>& from) {
         if (line == nullptr) line = &from;

@@ -1,4 +1,4 @@
-// The verbs that run rtrain on machines of other systems: rows of the command table.
+// Rows of the command table for the verbs that start rtrain through other systems: Kubernetes and Slurm.
 #pragma once
 
 #include <vector>

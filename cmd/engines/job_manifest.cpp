@@ -16,9 +16,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t code_most = 700 << 10;  // a ConfigMap holds 1 MiB, and base64 adds a third
-constexpr std::int64_t user_id = 10001;       // configs/kubernetes/Containerfile
-constexpr std::int64_t stop_seconds = 120;    // the 90 s of the script, and a reserve
+// the most bytes of code in a ConfigMap, which holds 1 MiB; base64 makes the code larger by a third
+constexpr std::size_t code_most = 700 << 10;
+constexpr std::int64_t user_id = 10001;     // user id of the image, as configs/kubernetes/Containerfile sets it
+constexpr std::int64_t stop_seconds = 120;  // seconds that a pod gets to end: 90 s for the script, and a reserve
 constexpr const char* code_folder_in_pod = "/tmp/code";
 
 bool letter_or_digit(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
@@ -53,7 +54,7 @@ bool beneath(const std::string& path, const std::string& folder) {
     return path == folder || (path.starts_with(folder) && path[folder.size()] == '/');
 }
 
-// Returns true for storage on a pod's own disk, which is lost with the pod.
+// Fails for storage on a pod's own disk, which is lost with the pod.
 Status check_storage(const ManifestWish& wish) {
     const std::string& path = wish.job.storage_path;
     if (path.empty()) return Done{};
@@ -100,7 +101,8 @@ void escape_variables(json& value) {
     value = out;
 }
 
-// Returns the spec for the pod: its variables are replaced here, and its code has another path there.
+// Returns the spec for use in the pod. Its variables are replaced on this machine. Its code has another path in the
+// pod.
 std::string spec_text(const ManifestWish& wish) {
     json job = parse_json(spec::to_json(wish.job));
     const std::string folder = wish.code.empty() ? wish.code_in_pod : code_folder_in_pod;
@@ -191,13 +193,13 @@ json job(const ManifestWish& wish, const std::string& name) {
                  {"template", {{"metadata", {{"labels", client_labels()}}}, {"spec", pod(wish, name)}}}};
     constexpr std::int64_t second_ms = 1'000;
     if (wish.job.wall_time_ms) spec["activeDeadlineSeconds"] = (*wish.job.wall_time_ms + second_ms - 1) / second_ms;
-    if (!wish.kueue_queue.empty()) spec["suspend"] = true;  // Kueue starts it later
+    if (!wish.kueue_queue.empty()) spec["suspend"] = true;  // the Job begins suspended, and Kueue starts it later
     json about = metadata(wish, name);
     if (!wish.kueue_queue.empty()) about["labels"]["kueue.x-k8s.io/queue-name"] = wish.kueue_queue;
     return {{"apiVersion", "batch/v1"}, {"kind", "Job"}, {"metadata", std::move(about)}, {"spec", std::move(spec)}};
 }
 
-// The account of the Job, which may scale that one set only.
+// Adds a service account for the Job. The account may scale only the one worker set.
 void add_account(const ManifestWish& wish, const std::string& name, std::vector<json>& documents) {
     const char* group = "rbac.authorization.k8s.io";
     const std::string version = std::string(group) + "/v1";
@@ -221,7 +223,7 @@ void add_account(const ManifestWish& wish, const std::string& name, std::vector<
 }  // namespace
 
 std::string object_name(const std::string& run_name) {
-    constexpr std::size_t name_most = 63;  // it is also a label of the Job's pods
+    constexpr std::size_t name_most = 63;  // the most characters, since the name is also a label of the Job's pods
     std::string name;
     for (const char c : run_name) {
         const char lower = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;

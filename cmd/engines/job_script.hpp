@@ -1,9 +1,10 @@
-// The script of the Job's pod. It is equal for all jobs: names are passed as variables, so it needs no quoting.
+// The script that the Job's pod runs. The script is equal for all jobs: names are passed to it as variables, so it
+// needs no quoting.
 #pragma once
 
 namespace rtrain::cmd {
 
-// Variables: RUN_NAME, JOB_UID; WORKER_SET, WORKER_REPLICAS, SHUTDOWN (may be empty), NAMESPACE.
+// Reads these variables: RUN_NAME, JOB_UID, NAMESPACE, and WORKER_SET, WORKER_REPLICAS, SHUTDOWN, which may be empty.
 inline constexpr const char* job_script = R"sh(set -eu
 umask 077
 api=https://kubernetes.default.svc/apis/apps/v1/namespaces/$NAMESPACE/statefulsets/$WORKER_SET/scale

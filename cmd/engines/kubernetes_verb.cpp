@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-// "NAME=4" or "NAME".
+// Parses "NAME=4" or "NAME".
 Result<WorkerSet> worker_set(const std::string& text) {
     const auto equals = text.find('=');
     WorkerSet set{.name = text.substr(0, equals), .replicas = std::nullopt};
@@ -27,7 +27,7 @@ Result<WorkerSet> worker_set(const std::string& text) {
     return set;
 }
 
-// "NAME:/PATH", or "none".
+// Parses "NAME:/PATH" or "none".
 Status take_claim(const std::string& text, ManifestWish& wish) {
     if (text.empty()) return Done{};
     if (text == "none") {

@@ -1,4 +1,5 @@
-// See slurm_script.hpp. The script begins with values as quoted assignments; the rest is equal for all jobs.
+// See slurm_script.hpp. The script begins with the job's values as quoted assignments. The rest of the script is equal
+// for all jobs.
 #include "cmd/engines/slurm_script.hpp"
 
 #include <algorithm>
@@ -10,8 +11,8 @@
 namespace rtrain::cmd {
 namespace {
 
-// Runs from the allocation's start to its end. Slurm sets $SLURM_*; values of the job are quoted wherever they are
-// used.
+// The part that is equal for all jobs. It runs from the allocation's start to its end. Slurm sets $SLURM_*. Values of
+// the job are quoted wherever they are used.
 constexpr const char* body = R"sh(
 set -u
 umask 077
@@ -128,8 +129,8 @@ bool plain(const std::string& text, const char* more) {
     });
 }
 
-// Returns the time that the run has for its checkpoint: the warning time less the time in which logs, agents and head
-// end.
+// Returns the time that the run has for its last checkpoint: the warning time minus the time in which logs, agents and
+// head end.
 std::string deadline_of(const std::vector<std::string>& options) {
     constexpr int for_the_end = 45, least = 15;
     int warning = 0;
@@ -139,10 +140,10 @@ std::string deadline_of(const std::vector<std::string>& options) {
     return std::to_string(std::max(warning - for_the_end, least)) + "s";
 }
 
-// sbatch reads these lines by its own rules, so they contain only values that need no quotes.
+// Fails if an option of sbatch needs quotes, because sbatch reads these lines by its own rules.
 Status check_option(const std::string& option) {
     const std::string name = option.substr(0, option.find('='));
-    if (name.size() > 2 && std::string_view("--array").starts_with(name))  // sbatch accepts abbreviated names
+    if (name.size() > 2 && std::string_view("--array").starts_with(name))  // sbatch also accepts abbreviated names
         return Error{.code = ErrorCode::usage,
                      .message = "--sbatch: \"" + option + "\" would start heads that all write one run's directory",
                      .next = "submit one job for each run, with a name of its own: --set name=..."};
@@ -177,7 +178,8 @@ Result<std::string> slurm_script(const SlurmWish& wish) {
         if (Status fine = check_option(option); !fine) return fine.error();
         text += "#SBATCH " + option + "\n";
     }
-    // run.json shows whether a run on disk had begun. For a run in a bucket only the number of starts shows it.
+    // For a run on a disk, run.json shows whether it has begun before. For a run in a bucket only the number of starts
+    // shows that.
     const bool on_disk = wish.storage_path.starts_with('/');
     text += "program=" + shell_quoted(wish.program) + "\nrun=" + shell_quoted(wish.run) +
             "\nspec=" + shell_quoted(wish.spec_file) + "\nsets=(";

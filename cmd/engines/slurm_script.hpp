@@ -1,4 +1,4 @@
-// The batch script of `rtrain slurm submit`: PURE, text from values.
+// Makes the batch script of `rtrain slurm submit`. PURE: text from values.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 namespace rtrain::cmd {
 
 struct SlurmWish {
-    std::string run, spec_file, storage_path;  // `run`: name; `spec_file`: absolute path
-    std::string program = "rtrain";            // rtrain on the nodes
-    std::vector<std::string> sets;             // the --set options of the submission
+    std::string run, spec_file, storage_path;  // `run`: name of the run; `spec_file`: absolute path of its spec
+    std::string program = "rtrain";            // path of rtrain on the nodes
+    std::vector<std::string> sets;             // values of the submission's --set options
     std::uint32_t nodes = 1;
-    std::int64_t time_minutes = 0;     // 0: the default of the partition
-    std::string output;                // empty: Slurm's default
+    std::int64_t time_minutes = 0;     // time limit of the allocation; 0: the partition's default
+    std::string output;                // path of the allocation's output; empty: Slurm's default
     std::string interface;             // network interface of the head's node; empty: the one that Slurm uses
     std::vector<std::string> options;  // options for sbatch: --partition=gpu
 };

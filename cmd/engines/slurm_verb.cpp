@@ -48,7 +48,7 @@ Result<SlurmWish> wish_of(Invocation& call) {
     if (nodes < 1 || nodes > nodes_most)
         return Error{.code = ErrorCode::usage, .message = "--nodes: 1 to 100000", .next = usage_line(call.command)};
     wish.nodes = static_cast<std::uint32_t>(nodes);
-    // The allocation's limit includes its start: five minutes more than the run's limit.
+    // The allocation's limit also covers the start of the cluster, so it is five minutes more than the run's limit.
     constexpr std::int64_t start_minutes = 5;
     if (file->job.wall_time_ms)
         wish.time_minutes = (*file->job.wall_time_ms + minute_ms - 1) / minute_ms + start_minutes;
@@ -105,7 +105,8 @@ Result<int> slurm_submit(Invocation& call) {
     }
     const Result<std::string> answer = sbatch(*script);
     if (!answer) return answer.error();
-    const std::string id = answer->substr(0, answer->find(';'));  // with several clusters: ID;CLUSTER
+    // sbatch prints ID;CLUSTER if there are several clusters
+    const std::string id = answer->substr(0, answer->find(';'));
     call.out.document({{"job_id", id}, {"name", wish->run}, {"nodes", wish->nodes}}, "job_id",
                       "Slurm's job " + id + " runs " + wish->run + " on " + std::to_string(wish->nodes) +
                           (wish->nodes == 1 ? " node\n" : " nodes\n"));

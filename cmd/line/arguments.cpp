@@ -1,4 +1,4 @@
-// Converts the typed values. The parser has checked them.
+// Converts the values of flags from text. The parser has checked the texts.
 #include "cmd/line/command.hpp"
 #include "cmd/text/units.hpp"
 

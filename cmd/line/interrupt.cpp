@@ -21,12 +21,13 @@ struct Watcher {
     std::condition_variable changed;
     void (*also)(void*) = nullptr;
     void* argument = nullptr;
-    std::function<bool(int)> handler;  // set before the thread starts
+    std::function<bool(int)> handler;  // set before the watcher's thread starts
     std::thread thread;
 };
 
 Watcher& watcher() {
-    static Watcher* instance = new Watcher;  // never destroyed, since its thread may run until the process ends
+    // never destroyed, since the watcher's thread may run until the process ends
+    static Watcher* instance = new Watcher;
     return *instance;
 }
 
@@ -67,7 +68,7 @@ void watch_interrupts(void (*also)(void*), void* argument) {
     w.argument = argument;
     if (w.thread.joinable()) return;
     const sigset_t set = watched_signals();
-    pthread_sigmask(SIG_BLOCK, &set, nullptr);  // threads that start later inherit the blocked signals
+    pthread_sigmask(SIG_BLOCK, &set, nullptr);  // the signals are blocked, and threads that start later inherit that
     w.thread = std::thread(wait_for_signal);
 }
 

@@ -71,7 +71,7 @@ Setting find(const Source& source, const Arguments& arguments, const std::vector
     return {name, source.otherwise, "default"};
 }
 
-// Replaces the path of a file by the PEM text in it.
+// Replaces the path of a PEM file by the file's text.
 Status load_pem(Setting& ca) {
     if (ca.value.empty() || ca.value.find("-----BEGIN") != std::string::npos) return Done{};
     std::ifstream file(ca.value);
@@ -191,7 +191,8 @@ Result<HostPort> parse_host_port(const std::string& text, std::uint16_t default_
     const auto bracket = rest.find(']');
     const bool six = rest.starts_with("[") && bracket != rest.npos;
     const auto colon = rest.find(':', six ? bracket : 0);
-    if (!six && colon != rest.npos && rest.find(':', colon + 1) != rest.npos) return answer;  // a bare IPv6 address
+    // more than one colon without brackets: the text is a bare IPv6 address
+    if (!six && colon != rest.npos && rest.find(':', colon + 1) != rest.npos) return answer;
     if (six) answer.host = rest.substr(1, bracket - 1);
     if (!six && colon != rest.npos) answer.host = rest.substr(0, colon);
     if (answer.host.empty() || answer.host.find_first_of(" /@\n") != std::string::npos) return wrong;

@@ -19,14 +19,14 @@ struct Place {
     std::string address;  // HOST:PORT
     std::string token;
     std::string ca;
-    std::string ca_fingerprint;  // used instead of `ca`: the SHA-256 of the CA's DER
+    std::string ca_fingerprint;  // SHA-256 of the DER form of the CA certificate; used instead of `ca`
     bool operator==(const Place&) const = default;
 };
 
 struct ConfigFile {
     std::string current;
     std::map<std::string, Place> contexts;
-    std::map<std::string, std::string> defaults;  // the keys output and color
+    std::map<std::string, std::string> defaults;  // defaults of the settings `output` and `color`
     bool operator==(const ConfigFile&) const = default;
 };
 
@@ -34,9 +34,10 @@ struct ConfigFile {
 Result<ConfigFile> read_config(const std::string& path);
 Status write_config(const std::string& path, const ConfigFile& config);  // writes with mode 0600, atomically
 std::string config_text(const ConfigFile& config);
-// from --config, RTRAIN_CONFIG, or ~/.config/rtrain/config.yaml
+// path of the user's configuration: --config, else RTRAIN_CONFIG, else ~/.config/rtrain/config.yaml
 std::string user_config_path(const Arguments& arguments);
-// Changes the user's file under a lock, so that concurrent commands keep each other's changes.
+// Changes the contexts in the user's file: adds or replaces `put`, removes `remove`, and makes `current` the current
+// one (nullopt: it does not change). Holds a lock, so that concurrent commands keep each other's changes.
 Status change_config(const std::string& path, const std::map<std::string, Place>& put,
                      const std::vector<std::string>& remove, const std::optional<std::string>& current);
 
@@ -46,7 +47,7 @@ struct Setting {
 class Settings {
   public:
     static Result<Settings> load(const Arguments& arguments);
-    // names: context address token ca ca_fingerprint output color
+    // `name`: context, address, token, ca, ca_fingerprint, output or color
     const std::string& value(const std::string& name) const;
     const std::vector<Setting>& all() const { return settings_; }
 
@@ -62,12 +63,12 @@ struct HostPort {
     std::uint16_t port = 7433;
 };
 Result<HostPort> parse_host_port(const std::string& text, std::uint16_t default_port);
-// parses the values of --label KEY=VALUE
+// parses the values of the flag --label: KEY=VALUE
 Result<std::map<std::string, std::string>> parse_labels(const std::vector<std::string>& given);
-// writes brackets around an IPv6 address
+// joins host and port; writes brackets around an IPv6 address
 std::string host_port_text(const std::string& host, std::uint16_t port);
 
-std::string environment(const char* name);  // empty if the variable is not set
+std::string environment(const char* name);  // value of a variable; empty if it is not set
 std::string data_home();                    // /var/lib/rtrain for root, otherwise rtrain in the user's data folder
 
 }  // namespace rtrain::cmd

@@ -37,7 +37,7 @@ std::string base_directory(const Arguments& arguments) { return absolute(argumen
 
 int until_pid(const Arguments& arguments) { return static_cast<int>(arguments.number("until-pid", 0)); }
 
-// Makes the context of this head the current one. Writes its name into `head`.
+// Makes the context of this head the current one. Adds the context's name to the fields in `head`.
 Status use_context(Invocation& call, const std::string& base, json& head) {
     Result<std::string> context = keep_context(call, head);
     if (!context) return context.error();
@@ -51,7 +51,7 @@ Status use_context(Invocation& call, const std::string& base, json& head) {
     return change_config(user_config_path(call.arguments), {}, {}, *context);
 }
 
-// Starts the head, at the address where the agents that run expect it.
+// Starts the head. If agents of this cluster run already, it gets the address at which they expect it.
 Result<json> start_head(Invocation& call, const std::string& base, const std::optional<HostPort>& address) {
     HeadOptions options;
     options.data_dir = base + "/head";
@@ -67,7 +67,7 @@ Result<json> start_head(Invocation& call, const std::string& base, const std::op
     return head;
 }
 
-// Returns what `start_head` does, of a head that runs already.
+// Returns the same fields as `start_head`, for a head that runs already.
 Result<json> running_head(Invocation& call, const std::string& base, const Running& running, const HostPort& address) {
     std::ifstream file(base + "/head/ca.crt");
     const std::string ca{std::istreambuf_iterator<char>(file), {}};
@@ -122,7 +122,8 @@ Result<json> start_node(Invocation& call, Api& api, const std::string& base, con
     return run_node_detached(options);
 }
 
-// Returns the end of the log, which explains why its daemon ended by itself.
+// Returns the last line of a daemon's log that is not empty. If the daemon has ended without a request, the line shows
+// why.
 std::string last_line(const std::string& file) {
     std::ifstream in(file);
     std::string line, last;
@@ -163,8 +164,8 @@ Status wait_ready(Api& api, const std::string& base, const std::set<std::string>
     }
 }
 
-// Takes the nodes of an earlier `rtrain up` out of the cluster that this one does not start. A node with workers of a
-// run stays known (down --keep-runs): the next `up` that starts it finds them.
+// Removes nodes from the cluster that an earlier `rtrain up` started and this one does not. A node with workers of a
+// run (down --keep-runs) stays in the cluster, so that a later `up` that starts it finds them.
 Status remove_earlier_nodes(Invocation& call, Api& api, const std::string& base, const std::set<std::string>& names) {
     Result<json> nodes = api.list("/v1/nodes");
     if (!nodes) return nodes.error();
@@ -187,7 +188,7 @@ Status remove_earlier_nodes(Invocation& call, Api& api, const std::string& base,
     return Done{};
 }
 
-// Returns the head's address, which all daemons use once one of them runs. Fails if --port is another one.
+// Returns the head's address, which all daemons use as soon as one of them runs. Fails if --port differs from it.
 Result<std::optional<HostPort>> address_in_use(const Arguments& arguments, const RunningDaemons& running) {
     if (running.empty()) return std::optional<HostPort>();
     const std::string& first = running.begin()->first;
@@ -207,7 +208,7 @@ Result<std::optional<HostPort>> address_in_use(const Arguments& arguments, const
     return std::optional<HostPort>(*address);
 }
 
-// Names the daemons that `up` keeps, and the flags that do not reach them.
+// Prints which running daemons `up` keeps, and which flags therefore have no effect on them.
 void name_kept_daemons(Invocation& call, const RunningDaemons& running) {
     if (running.empty()) return;
     std::vector<std::string> names, flags;
@@ -220,7 +221,7 @@ void name_kept_daemons(Invocation& call, const RunningDaemons& running) {
     call.out.talk(joined(names) + (names.size() == 1 ? " runs already" : " run already") + unchanged);
 }
 
-// Starts the head and the nodes that do not run, and waits until all are connected.
+// Starts the head and those nodes that do not run. Waits until all of them are connected.
 Result<json> start_missing(Invocation& call, const std::string& base, const RunningDaemons& running,
                            const std::optional<HostPort>& address, const std::set<std::string>& names) {
     const auto kept_head = running.find("head");
@@ -269,7 +270,7 @@ Result<int> up(Invocation& call) {
     announce_directory(call, base);
     name_kept_daemons(call, running);
     Result<json> head = start_missing(call, base, running, *address, names);
-    if (!head) {  // Ends what this command has started.
+    if (!head) {  // the start failed: ends the daemons that this command has started
         if (Result<json> ended = end_daemons(base, running); !ended) call.out.talk("warning: " + ended.error().message);
         return head.error();
     }
@@ -300,8 +301,8 @@ std::vector<std::string> runs_with_workers(Api& api) {
     return names;
 }
 
-// An ended agent keeps its workers running for the next agent. Ending a cluster ends its trainings too, unless the user
-// decides otherwise.
+// Stops the runs. Without this, their workers would run on for a next agent. Ending a cluster also ends its trainings,
+// unless the user decides otherwise.
 Status stop_runs(Invocation& call, Api& api, const std::vector<std::string>& names) {
     if (Status sure =
             confirm(call, "Running: " + joined(names) +

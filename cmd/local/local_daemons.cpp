@@ -21,7 +21,7 @@ struct LocalDaemon {
     std::string name, pid_file;
 };
 
-// Lists the agents first: they end before the head, so that it receives their last messages.
+// Lists the agents before the head. They are ended in this order, so that the head receives the agents' last messages.
 std::vector<LocalDaemon> daemons_below(const std::string& base) {
     std::vector<LocalDaemon> daemons;
     std::error_code failed;
@@ -51,7 +51,8 @@ std::set<std::string> nodes_of_cluster(std::int64_t count, const RunningDaemons&
 
 std::string head_address(const RunningDaemons& running) {
     for (const auto& [name, daemon] : running)
-        if (daemon.facts.find(':') != std::string::npos) return daemon.facts;  // a supervisor's file has no address
+        // the facts of a supervisor contain no address
+        if (daemon.facts.find(':') != std::string::npos) return daemon.facts;
     return {};
 }
 

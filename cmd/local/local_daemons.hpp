@@ -11,14 +11,16 @@
 
 namespace rtrain::cmd {
 
-// Daemons that run, by their name: "head", "node-1". A daemon whose supervisor waits to start it again runs too.
+// The running daemons by name: "head", "node-1". A daemon counts as running while its supervisor waits to start it
+// again.
 using RunningDaemons = std::map<std::string, Running>;
 RunningDaemons running_daemons(const std::string& base);
 
-// Returns the nodes of a cluster that has at least node-1 to node-COUNT: those and the ones that run.
+// Returns the names of the cluster's nodes: node-1 to node-COUNT, and the other nodes that run.
 std::set<std::string> nodes_of_cluster(std::int64_t count, const RunningDaemons& running);
 
-// Returns the address at which the agents that run expect their head, or at which it listens. Empty: none runs.
+// Returns the address at which the running agents expect their head, or at which a running head listens. Returns an
+// empty text if no daemon runs.
 std::string head_address(const RunningDaemons& running);
 
 // Ends all daemons below `base` except those in `kept`. Returns a list of {"name", "pid", "killed"}.

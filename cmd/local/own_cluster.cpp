@@ -27,7 +27,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view prefix = "rtrain-local-";  // rtrain.init() uses the same, and cleans up by the same rule
+// rtrain.init() uses the same prefix, and removes such directories by the same rule
+constexpr std::string_view prefix = "rtrain-local-";
 
 std::string owner_text(int pid) { return std::to_string(pid) + " " + start_time(pid); }
 
@@ -36,7 +37,7 @@ std::string text_of(const std::string& path) {
     return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Removes the directories of this user's clusters whose process was killed.
+// Removes the directories of this user's own clusters that remained because their process was killed.
 void remove_left_behind(const fs::path& temporary) {
     std::error_code failed;
     for (fs::directory_iterator at(temporary, failed), end; !failed && at != end; at.increment(failed)) {
@@ -50,12 +51,12 @@ void remove_left_behind(const fs::path& temporary) {
     }
 }
 
-// Runs this program with `words`, its output in `log`. Returns its exit code.
+// Runs this program with the arguments `words`, and appends its output to `log`. Returns its exit code.
 Result<int> run_self(const std::vector<std::string>& words, const std::string& log) {
     std::vector<char*> arguments{const_cast<char*>("rtrain")};
     for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
     arguments.push_back(nullptr);
-    std::vector<char*> variables;  // RTRAIN_ADDRESS and the like name another cluster
+    std::vector<char*> variables;  // variables such as RTRAIN_ADDRESS are left out, because they select another cluster
     for (char** entry = environ; *entry != nullptr; ++entry)
         if (!std::string_view(*entry).starts_with("RTRAIN_")) variables.push_back(*entry);
     variables.push_back(nullptr);
@@ -64,7 +65,7 @@ Result<int> run_self(const std::vector<std::string>& words, const std::string& l
     posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
     posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
-    posix_spawnattr_t attributes;  // signals that this process blocks are not blocked there
+    posix_spawnattr_t attributes;  // the child process blocks no signals, even if this process does
     posix_spawnattr_init(&attributes);
     sigset_t none;
     sigemptyset(&none);

@@ -1,5 +1,5 @@
-// A cluster for one command: a head and agents as `rtrain up` starts them, in a directory of their own. They watch this
-// process, so they and their workers end with it, however it ends.
+// A cluster for one command: a head and agents as `rtrain up` starts them, in a directory of their own. The daemons
+// watch this process, so they and their workers end when it ends, for whatever reason.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ namespace rtrain::cmd {
 
 struct OwnClusterWish {
     std::int64_t nodes = 1;
-    std::string resources;     // amounts that each agent offers, "CPU=8"; empty: those of the machine
-    std::string storage_root;  // where cluster:// lies; it stays
+    std::string resources;     // amounts that each agent offers: "CPU=8"; empty: all of the machine
+    std::string storage_root;  // directory of cluster://, which is not removed with the cluster
 };
 
 class OwnCluster {
@@ -23,11 +23,11 @@ class OwnCluster {
     OwnCluster& operator=(OwnCluster&&) = delete;
     ~OwnCluster();  // ends the daemons and their workers, and removes the directory
 
-    const Place& place() const { return place_; }  // how to reach its head
+    const Place& place() const { return place_; }  // address and credentials of the cluster's head
 
   private:
     explicit OwnCluster(std::string folder) : folder_(std::move(folder)) {}
-    std::string folder_;  // empty: moved from
+    std::string folder_;  // empty: the object was moved from
     Place place_;
 };
 

@@ -1,4 +1,5 @@
-// rtrain head backup|restore: all that brings a cluster back, sealed.
+// rtrain head backup|restore: writes an encrypted file with everything that is needed to bring a cluster back, and
+// reads it.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <termios.h>
@@ -67,7 +68,7 @@ Result<std::string> read_key_file(const std::string& path) {
     return text;
 }
 
-// Reads a line from the terminal, which does not show it.
+// Reads a line from the terminal without showing what the user types.
 std::string hidden_line(Invocation& call, const char* question) {
     call.out.talk(question);
     termios before{};
@@ -100,7 +101,8 @@ Result<std::string> secret_of(Invocation& call, Asked asked) {
 
 struct BackupCall {
     head::BackupWish wish;
-    bool here = false;  // true: the head is on this machine, and is named by its directory
+    // true: the head runs on this machine, and is selected by its directory; false: it is reached by its address
+    bool here = false;
 };
 
 Status check_backup_flags(const Arguments& arguments) {
@@ -198,7 +200,7 @@ Status check_schedule(const Arguments& arguments) {
     return Done{};
 }
 
-// Writes a service and its timer, or prints them.
+// Writes a systemd service and its timer for regular backups, or prints them.
 Result<int> schedule(Invocation& call, const head::BackupWish& wish) {
     const Arguments& arguments = call.arguments;
     if (Status fine = check_schedule(arguments); !fine) return fine.error();

@@ -18,7 +18,7 @@ using nlohmann::json;
 
 constexpr std::string_view budget_field = "budget_text";
 
-// "120.5": at most two decimals, without zeros at the end.
+// Returns hours as text: "120.5". It has at most two decimals, and no zeros at the end.
 std::string hours(const json& number) {
     char text[32];
     std::snprintf(text, sizeof text, "%.2f", number.get<double>());
@@ -44,7 +44,7 @@ const std::vector<Column>& queue_columns() {
     return columns;
 }
 
-// "120.5 of 500 in 30d"; with budgets of users: "users: ana 80 of 100".
+// Returns a text about the queue's budgets: "120.5 of 500 in 30d", and for budgets of users: "users: ana 80 of 100".
 std::string budget_text(const json& queue) {
     std::string own, users;
     for (const json& budget : queue["budgets"]) {
@@ -85,7 +85,7 @@ Error wrong_value(const std::string& flag, const std::string& text, const std::s
     return {.code = ErrorCode::usage, .message = "--" + flag + ": \"" + text + "\" cannot be read", .next = next};
 }
 
-// "GPU=8,memory=2Ti"; an amount of "none" removes that limit, and "none" alone removes all of them.
+// Parses changes of amounts: "GPU=8,memory=2Ti". "GPU=none" removes one limit, and "none" removes all limits.
 Result<json> amounts_change(const std::string& flag, const std::string& text, const std::string& next) {
     if (text == "none") return json();
     json quota = json::object();
@@ -101,7 +101,7 @@ Result<json> amounts_change(const std::string& flag, const std::string& text, co
     return quota;
 }
 
-// "4"; "none" removes the limit. The head reads the number.
+// Returns a limit for one user: a number as text ("4"), or null for "none". The head checks the number.
 Result<json> user_limit(const std::string& flag, const std::string& text) {
     if (text == "none") return json();
     json number = parse_json(text);
@@ -156,7 +156,7 @@ Result<int> queue_remove(Invocation& call) {
     return show_queues(call, api->remove("/v1/queues/" + url_part(call.arguments.argument(0))));
 }
 
-// Problems are shown with the file's lines, so the file is read here first.
+// The file is checked here before it is sent, so that problems are shown with the file's lines.
 Result<int> queue_apply(Invocation& call) {
     const std::string path = call.arguments.argument(0);
     Result<std::string> text = read_text(path);

@@ -46,7 +46,7 @@ std::string fixed(const json& value, const char* form, double times) {
     return text;
 }
 
-// One field of CSV (RFC 4180).
+// Returns the text as one field of CSV (RFC 4180), quoted if necessary.
 std::string csv_field(const std::string& text) {
     if (text.find_first_of(",\"\r\n") == text.npos) return text;
     std::string out = "\"";
@@ -83,7 +83,7 @@ Status add_budgets(Api& api, const std::string& by, json& items) {
     return Done{};
 }
 
-// "lab 79.5 of 100 in 30d"
+// Returns a text such as "lab 79.5 of 100 in 30d".
 std::string budgets_text(const json& budgets, const std::string& by) {
     std::string text;
     for (const json& budget : budgets)

@@ -8,7 +8,7 @@ namespace {
 
 using nlohmann::json;
 
-// Builds a value from events. A fraction becomes a string with its digits.
+// Builds a value from the events of the JSON parser. A fraction becomes a string with its digits.
 class Builder : public json::json_sax_t {
   public:
     json root;
@@ -67,7 +67,7 @@ class Builder : public json::json_sax_t {
     }
 
     std::vector<json*> stack_;
-    json* slot_ = nullptr;  // target of the value of the last key
+    json* slot_ = nullptr;  // where the value of the last key is stored
 };
 
 std::string with_quoted_specials(const std::string& text) {

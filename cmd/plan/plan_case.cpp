@@ -1,4 +1,5 @@
-// Answers questions to placement. A faulty question gets the answer "invalid" with the reason.
+// Answers cases: questions about placements, such as "Does this gang fit on these nodes?". A faulty case gets the
+// answer "invalid" with the reason.
 #include "cmd/plan/plan_case.hpp"
 
 #include <nlohmann/json.hpp>
@@ -93,7 +94,7 @@ Result<GangRequest> request_from(const json& request) {
 
 namespace {
 
-// Bundles that stay in place show their devices, as far as the allocations contain them.
+// Adds devices to the seats of bundles that stay in place, as far as the allocations name them.
 void fill_placed(const DescribedCluster& cluster, const GangRequest& request, PlacementAnswer& answer) {
     std::map<NodeId, std::size_t> next;
     for (const auto& [bundle, node] : request.placed) {
@@ -107,7 +108,7 @@ void fill_placed(const DescribedCluster& cluster, const GangRequest& request, Pl
 
 }  // namespace
 
-// A soft target is tried first. If the gang does not fit there, it has no effect.
+// Places the gang on its soft target first. If the gang does not fit there, the soft target has no effect.
 PlacementAnswer answer_case(const DescribedCluster& cluster, const GangRequest& request,
                             const std::string& soft_target) {
     const bool together =
@@ -150,7 +151,7 @@ json answer_json(const PlacementAnswer& answer) {
 
 namespace {
 
-// All errors of a case have one text.
+// Joins all errors of a case into one text.
 Error joined(const Problems& wrong) {
     std::string text;
     for (const Problem& problem : wrong) text += (text.empty() ? "" : "; ") + problem.message;

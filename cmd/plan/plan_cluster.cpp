@@ -1,5 +1,5 @@
-// Reads questions to placement strictly: an inexact amount, an unknown node or an unknown word makes the case invalid,
-// with the reason.
+// Reads the nodes and allocations of a case (see plan_case.hpp) strictly. Three things make the case invalid, with a
+// reason: an amount that is not a whole number of 1/10,000, an unknown node, and an unknown state or field.
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -51,7 +51,8 @@ Result<Amount> amount(const json& value) {
     return plain ? plain : parse_amount(plain_decimal(text));
 }
 
-// The place of a problem (nodes[2]) and its object ("node a"). The texts are made only if there is a problem.
+// Where a problem is: its path in the case ("nodes[2]"), and its object ("node a"). These texts are only made if there
+// is a problem.
 struct Spot {
     const char* list;
     std::size_t index;
@@ -66,7 +67,8 @@ struct Spot {
     }
 };
 
-// Reports all faults of the map's entries at once. `on_problem` gets the key (empty for the map itself) and the fault.
+// Reads a map of amounts. Reports all faults of its entries at once: `on_problem` gets the key (empty for the map
+// itself) and the fault.
 template <class OnProblem>
 Resources resources(const json& value, const OnProblem& on_problem) {
     Resources amounts;
@@ -90,11 +92,12 @@ Resources resources_at(const json& value, const Spot& spot) {
     });
 }
 
-constexpr std::int64_t gpus_most = 4096;  // per node
+constexpr std::int64_t gpus_most = 4096;  // the most GPUs of one node
 const json no_list = json::array();
 const json no_map = json::object();
 
-// Returns a member, or its default; never a copy, because a case consists mostly of nodes.
+// Returns a reference to a member, or to `otherwise` if it is missing. It makes no copy, because a case consists mostly
+// of nodes.
 const json& member(const json& map, const char* key, const json& otherwise) {
     const auto entry = map.find(key);
     return entry == map.end() ? otherwise : *entry;
@@ -146,8 +149,8 @@ Status take_device(NodeView& node, std::size_t device, Amount share) {
     return Done{};
 }
 
-// Assigns GPUs to an allocation that has only their number: whole devices first to last, a fraction on the fullest that
-// takes it.
+// Assigns GPUs to an allocation that gives only their number: whole devices by their index, a fraction on the fullest
+// device that has room.
 Status take_any_device(NodeView& node, Amount share) {
     while (share.ticks >= Amount::per_unit) {
         std::size_t device = 0;
@@ -164,7 +167,7 @@ Status take_any_device(NodeView& node, Amount share) {
     return take_device(node, best, share);
 }
 
-// Assigns the allocation's GPUs, which `gpu` may name; otherwise any free ones.
+// Assigns GPUs to the allocation: those that its field `gpu` names, else any free ones.
 Result<std::vector<GpuShare>> take_gpus(NodeView& node, const json& allocation, Amount gpus) {
     std::vector<GpuShare> shares;
     const std::string what = "allocation on " + node.id.value;
@@ -194,7 +197,7 @@ NodeView* find(std::vector<NodeView>& nodes, const std::string& id) {
     return nullptr;
 }
 
-// Bundles of the gang itself are held now and also after all other jobs have ended.
+// Bundles of the gang itself count as held now, and also after all other jobs have ended.
 void allocate(DescribedCluster& cluster, const json& allocation, std::size_t index, Problems& wrong) {
     const std::string id = allocation.is_object() && allocation.contains("node") ? text_of(allocation["node"]) : "";
     const std::string nobody;
@@ -223,7 +226,7 @@ void allocate(DescribedCluster& cluster, const json& allocation, std::size_t ind
     cluster.own_gpus[node->id].push_back(std::move(*shares));
 }
 
-// Returns the entries of a member that is a list; reports other types.
+// Returns the entries of a member that is a list. Reports a problem if it has another type.
 const json& list_of(const json& question, const char* key, Problems& wrong) {
     const json& list = member(question, key, no_list);
     if (list.is_array() || list.is_null()) return list;

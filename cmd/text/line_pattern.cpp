@@ -5,7 +5,7 @@
 namespace rtrain::cmd {
 namespace {
 
-// One escape: its meaning outside of brackets and inside.
+// Returns what a backslash and this letter mean, outside of brackets or inside of them.
 std::string escape(char letter, bool in_brackets) {
     switch (letter) {
         case 'd':
@@ -25,7 +25,8 @@ std::string escape(char letter, bool in_brackets) {
 
 std::string as_extended(const std::string& text) {
     std::string out;
-    std::size_t bracket_from = std::string::npos;  // position of its first member
+    // position at which the open bracket's content begins; npos: no bracket is open
+    std::size_t bracket_from = std::string::npos;
     for (std::size_t i = 0; i < text.size(); ++i) {
         const bool in_brackets = bracket_from != std::string::npos;
         if (text[i] == '\\' && i + 1 < text.size()) {

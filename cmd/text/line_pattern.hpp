@@ -11,7 +11,7 @@ namespace rtrain::cmd {
 
 class LinePattern {
   public:
-    // Extended regular expressions, with the shorthands \d \D \t and (?: ) of Perl and Python.
+    // Compiles an extended regular expression. It may contain the shorthands \d \D \t and (?: ) of Perl and Python.
     static Result<LinePattern> compile(const std::string& text);
     bool found_in(const std::string& line) const;
 

@@ -39,7 +39,9 @@ Format format_from(std::string_view text) {
 
 std::string terminal_json(const json& value, int indent) {
     const std::string text = json_text(value, indent);
-    std::string out;  // The dump escapes C0. Some terminals interpret DEL and C1 (C2 80 .. C2 9F) too.
+    // json::dump escapes the control characters C0. Some terminals also interpret DEL and C1 (C2 80 .. C2 9F), so these
+    // are escaped here.
+    std::string out;
     out.reserve(text.size());
     for (std::size_t i = 0; i < text.size(); ++i) {
         const auto byte = static_cast<unsigned char>(text[i]);

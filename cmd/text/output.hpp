@@ -12,33 +12,35 @@
 namespace rtrain::cmd {
 
 enum class Format { table, wide, json, jsonl, yaml, name };
-Format format_from(std::string_view text);  // `text`: one of the flag's choices
+Format format_from(std::string_view text);  // `text` must be one of the choices of --output
 
 enum class Shape { text, state, age, time, duration, bytes, list, pairs };
 struct Column {
     const char* title;
-    const char* field;  // "a.b" names a field of an object
+    const char* field;  // name of the field; "a.b" is the field b of the object a
     Shape shape = Shape::text;
-    bool wide = false;  // only with -o wide
+    bool wide = false;  // true: the column is shown only with -o wide
 };
 
 class Output {
   public:
     Output(Format format, std::string colour_choice);
 
-    // `answer` is {"items": [...]}. Without items a table prints `none` on stderr.
+    // Prints a list. `answer` is {"items": [...]}. `name_field` is the field that the format `name` prints. If a table
+    // has no items, prints the text in `none` on stderr.
     void list(const nlohmann::json& answer, const std::vector<Column>& columns, const char* name_field,
               const char* none);
-    // Prints one object; `text` is its form for people.
+    // Prints one object. `text` is the output of the formats for people, `name_field` the field that the format `name`
+    // prints.
     void document(const nlohmann::json& value, const char* name_field, const std::string& text);
-    // Prints one item of a stream at once, on one line in json and jsonl.
+    // Prints one item of a stream immediately; in the formats json and jsonl on one line.
     void each(const nlohmann::json& value, const char* name_field, const std::string& text);
     void raw(std::string_view text);     // prints a schema or a script, equal in every format
-    void talk(const std::string& text);  // prints one line on stderr; nothing with -q
+    void talk(const std::string& text);  // prints one line on stderr; prints nothing with -q
     void error(const Error& error, const Problems& problems);
 
-    std::string take();  // returns the text that is not written yet (for --watch)
-    bool flush();        // false: stdout does not accept it
+    std::string take();  // for --watch: returns the text that is not written to stdout yet, and removes it
+    bool flush();        // writes the text to stdout; false: stdout does not accept it
     Format format() const { return format_; }
     bool for_people() const { return format_ == Format::table || format_ == Format::wide; }
     bool colour() const { return colour_; }
@@ -54,7 +56,7 @@ std::string yaml_text(const nlohmann::json& value);
 std::string table_text(const nlohmann::json& items, const std::vector<Column>& columns, Format format, bool colour);
 std::string cell_text(const nlohmann::json& item, const Column& column);
 nlohmann::json error_json(const Error& error, const Problems& problems);
-std::string_view code_text(ErrorCode code);  // "not_found": the words of the API
+std::string_view code_text(ErrorCode code);  // name of the code in the API: "not_found"
 ErrorCode code_from(std::string_view text, int http_status);
 int exit_code(ErrorCode code);
 

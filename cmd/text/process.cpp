@@ -67,7 +67,7 @@ std::string last_lines(const std::string& path, std::size_t from) {
     std::fprintf(stderr, "error: %s\n", error.message.c_str());
     if (!error.next.empty()) std::fprintf(stderr, "  next: %s\n", error.next.c_str());
     send_answer("-" + std::string(code_text(error.code)) + '\n' + error.next + '\n' +
-                error.message);  // sent as well as logged, since the log may be lost
+                error.message);  // the message is sent as well as logged, since the log may be lost
     _exit(exit_code(error.code));
 }
 
@@ -81,8 +81,8 @@ Error error_from_daemon(const std::string& text, const std::string& log_file) {
     return error;
 }
 
-// Returns the daemon's answer. Returns an empty text if the daemon ended without one, or at the deadline, which sets
-// `late`.
+// Returns the text that the daemon sent. Returns an empty text if the daemon ended before it sent one, or at the
+// deadline. At the deadline, sets `late`.
 std::string read_answer(int descriptor, std::int64_t wait_ms, bool& late) {
     std::string text;
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(wait_ms);
@@ -103,7 +103,7 @@ std::string read_answer(int descriptor, std::int64_t wait_ms, bool& late) {
 
 }  // namespace
 
-// Reads field 22 of /proc/<pid>/stat. Returns an empty text for a zombie, which has ended.
+// Reads field 22 of /proc/<pid>/stat. Returns an empty text for a zombie, because such a process has ended.
 std::string start_time(int pid) {
     std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
     std::string text((std::istreambuf_iterator<char>(file)), {});
@@ -118,8 +118,8 @@ std::string start_time(int pid) {
 }
 
 Status write_pid_file(const std::string& path, const std::string& facts) {
-    // `head stop` and `node leave` send a signal to the process in this file. So only the owner may write it, under any
-    // umask.
+    // `head stop` and `node leave` send a signal to the process that this file names. So only its owner may write it,
+    // under any umask.
     constexpr mode_t readable_by_all = 0644;
     const storage::Descriptor file(
         ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, readable_by_all));
@@ -155,7 +155,7 @@ Result<bool> end_process(const Running& running, const std::string& pid_file, st
     const int descriptor = static_cast<int>(syscall(SYS_pidfd_open, running.pid, 0));
     if (descriptor < 0 && errno == ESRCH) return true;
     if (descriptor < 0) return failed("opening process " + std::to_string(running.pid));
-    // read again, since the pid may have been reused between the first read and pidfd_open
+    // the file is read again, since the pid may have been reused between the first read and pidfd_open
     const auto still_it = read_pid_file(pid_file);
     bool ended = !still_it || still_it->pid != running.pid;
     if (!ended && syscall(SYS_pidfd_send_signal, descriptor, SIGTERM, nullptr, 0) != 0 && errno != ESRCH) {
@@ -223,15 +223,15 @@ void end_with(int pid) {
     std::thread([descriptor] {
         pollfd waiting{.fd = descriptor, .events = POLLIN, .revents = 0};
         while (descriptor >= 0 && poll(&waiting, 1, -1) < 0 && errno == EINTR) continue;
-        kill(getpid(), SIGTERM);  // also reached at once if the watched process has ended already
+        kill(getpid(), SIGTERM);  // also happens at once if the watched process has ended already
     }).detach();
 }
 
 Status make_directory(const std::string& path) {
     std::error_code error;
     if (std::filesystem::is_directory(path, error)) return Done{};
-    const mode_t before = umask(0066);  // other users may pass through the directory: the workers of an agent that runs
-                                        // as root
+    // Other users may enter the directory but not list it, since workers of a root agent must reach their files.
+    const mode_t before = umask(0066);
     std::filesystem::create_directories(path, error);
     umask(before);
     if (!error) return Done{};

@@ -29,7 +29,8 @@ Progress::~Progress() {
 }
 
 void Progress::at(std::uint64_t done, std::uint64_t total) {
-    constexpr std::uint64_t quiet_below = 1u << 20;  // below it the line would be gone before anybody could read it
+    // bytes; with fewer, a progress line would disappear before anybody could read it
+    constexpr std::uint64_t quiet_below = 1u << 20;
     constexpr std::int64_t redraw_ms = 200;
     if (total < quiet_below) return;
     const std::int64_t now = steady_ms();

@@ -1,5 +1,5 @@
-// The progress of long work: bytes and remaining time on a terminal, otherwise one line per tenth. On stderr, because
-// stdout is for data.
+// Shows the progress of long work on stderr, because stdout is for data. On a terminal it shows bytes and remaining
+// time, otherwise one line per tenth of the work.
 #pragma once
 
 #include <cstdint>

@@ -5,7 +5,8 @@
 
 namespace rtrain::cmd {
 
-std::string shell_quoted(const std::string& word);  // returns 'it'\''s': always one word for a shell
-std::string shell_word(const std::string& word);    // the same; without quotes if a shell needs none
+std::string shell_quoted(const std::string& word);  // quotes the text so that a shell reads it as one word: 'it'\''s'
+// quotes the text like shell_quoted, but only if a shell needs the quotes
+std::string shell_word(const std::string& word);
 
 }  // namespace rtrain::cmd

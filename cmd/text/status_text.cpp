@@ -1,4 +1,4 @@
-// How a status, a run and a node read.
+// Makes texts for people about a cluster's status, a run and a node.
 #include "cmd/text/status_text.hpp"
 
 #include <algorithm>
@@ -72,7 +72,8 @@ std::string last_report(const json& run) {
            pairs(object_of(report, "metrics"));
 }
 
-// Returns the short form of a reason or cause; of a head that gives the whole text alone, its first line.
+// Returns the short form of a reason or cause. An older head returns only the whole text; then returns the text's first
+// line.
 std::string brief_of(const json& record, const std::string& field) {
     const std::string brief = field + "_brief";
     if (record.contains(brief)) return string_of(record, brief.c_str());
@@ -87,7 +88,8 @@ std::string share_text(std::int64_t part, std::int64_t whole) {
     return text;
 }
 
-// Where the run's time went: the largest causes first, those of less than half a percent left out.
+// Returns a line about how the run's time was used: the largest causes first, without those of less than half a
+// percent.
 std::string goodput_line(const json& run) {
     const json goodput = object_of(run, "goodput"), causes = object_of(goodput, "causes_ms");
     if (causes.empty()) return "";
@@ -119,7 +121,7 @@ std::string attempts_table(const json& attempts) {
     return table_text(rows, columns, Format::table, false);
 }
 
-// Returns the text that names the ended ranks of a live run. Returns an empty text if none has ended, or all have.
+// Returns a text with the ranks of a live run that have ended. Returns an empty text if no rank has ended, or all have.
 std::string ended_ranks(const json& run, const json& attempts) {
     if (attempts.empty() || is_terminal(run)) return "";
     json ended = json::array(), running = json::array();
@@ -149,7 +151,7 @@ std::string first_failure(const std::string& run, const json& attempt) {
            run + " --attempt " + number + " --rank failed\n";
 }
 
-// "300 MiB for each worker: watched each 250 ms"; empty: the run asked for no memory.
+// Returns a text such as "300 MiB for each worker: watched each 250 ms"; empty: the run requested no memory.
 std::string memory_limit(const json& run) {
     const json limit = object_of(run, "memory_limit");
     if (limit.empty()) return "";
@@ -182,7 +184,8 @@ bool is_terminal(const json& run) {
 }
 
 std::string ranks_text(const json& ranks) {
-    std::vector<std::pair<std::int64_t, std::int64_t>> runs;  // first and last
+    // the first and the last rank of each row of consecutive ranks
+    std::vector<std::pair<std::int64_t, std::int64_t>> runs;
     for (const json& rank : ranks) {
         const std::int64_t number = rank.is_number() ? rank.get<std::int64_t>() : 0;
         if (!runs.empty() && number == runs.back().second + 1)

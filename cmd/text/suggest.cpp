@@ -1,4 +1,5 @@
-// The restricted Damerau-Levenshtein distance: insert, delete, replace, swap neighbours.
+// Computes the restricted Damerau-Levenshtein distance: the number of letters to insert, delete, replace or swap with a
+// neighbour.
 #include "cmd/text/suggest.hpp"
 
 #include <algorithm>
@@ -21,7 +22,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 std::string nearest(std::string_view word, const std::vector<std::string>& known) {
-    // At most a third of the word may differ, at least one letter; words with more differences are guesses.
+    // A known word is near if at most a third of the word differs, or one letter. Any other suggestion would be a
+    // guess.
     std::size_t best = std::max<std::size_t>(1, word.size() / 3) + 1;
     std::string nearest;
     for (const std::string& candidate : known) {

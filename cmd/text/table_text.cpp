@@ -1,4 +1,4 @@
-// Lays items out in columns. Cells contain text of other users: their control characters are escaped first.
+// Lays items out in columns. Cells contain text of other users, so their control characters are escaped first.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -12,7 +12,8 @@ namespace {
 
 using nlohmann::json;
 
-// "a.b" is the field b of a. A key that contains dots ("metrics.val.loss") is found too.
+// Returns a field of the item. "a.b" is the field b of a. Also finds a key that itself contains dots
+// ("metrics.val.loss").
 const json* field_of(const json& item, std::string_view path) {
     const json* at = &item;
     while (at->is_object()) {

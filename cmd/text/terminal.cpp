@@ -32,7 +32,7 @@ Letter letter_at(std::string_view text, std::size_t at) {
     return valid ? Letter{code, bytes, true} : Letter{first, 1, false};
 }
 
-bool obeyed(std::uint32_t code) {  // true: a terminal would interpret it instead of showing it
+bool obeyed(std::uint32_t code) {  // true: a terminal would interpret the character instead of showing it
     const bool control = code < 0x20 || (code >= 0x7f && code < 0xa0);
     const bool reorders =
         (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069) || code == 0x200e || code == 0x200f;

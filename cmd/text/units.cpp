@@ -1,4 +1,4 @@
-// Durations, sizes and times; no locale, no time zone but UTC.
+// Converts durations, sizes and times. Uses no locale, and no time zone other than UTC.
 #include "cmd/text/units.hpp"
 
 #include <array>

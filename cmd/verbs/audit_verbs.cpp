@@ -58,8 +58,8 @@ Result<std::vector<state::AuditRow>> all_rows(Invocation& call) {
     }
 }
 
-// Returns true if the row's path (/v1/runs/RUN/... or /v1/storage/RUN/...) or the head's note on a submission names
-// `run`.
+// Returns true if the row is about `run`: by its path (/v1/runs/RUN/... or /v1/storage/RUN/...), or by the head's note
+// on a submission.
 bool names_run(const state::AuditRow& row, const std::string& run) {
     const std::size_t blank = std::min(row.target.find(' '), row.target.size());
     const std::string path = row.target.substr(0, std::min(row.target.find('?'), blank));

@@ -88,7 +88,7 @@ Error none_committed(const RunStore& place) {
                         : "rtrain checkpoints list " + shell_word(place.shown)};
 }
 
-// Returns the checkpoint that the command names, else the newest one on the live branch.
+// Returns the checkpoint that the command names. If it names none, returns the newest checkpoint on the live branch.
 Result<storage::CommittedCheckpoint> chosen(const RunStore& place) {
     Result<std::vector<storage::CommittedCheckpoint>> all = committed(place);
     if (!all) return all.error();
@@ -122,7 +122,8 @@ Result<int> inspect(Invocation& call) {
     return 0;
 }
 
-// Sends the verdicts to the head, which shows them on the page and in its lists. A failure to send changes no verdict.
+// Sends the verdicts of a verification to the head, which shows them on its page and in its lists. If sending fails,
+// the verdicts stay the same.
 void tell_head(Invocation& call, const RunStore& place, const json& items) {
     json checkpoints = json::array();
     for (const json& item : items)

@@ -1,4 +1,5 @@
-// Reads and writes ~/.config/rtrain/config.yaml: contexts with their tokens. Its owner alone may read the file.
+// Reads and writes ~/.config/rtrain/config.yaml, which holds contexts with their tokens. Only the owner of the file may
+// read it.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>

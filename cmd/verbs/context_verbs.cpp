@@ -1,5 +1,5 @@
-// rtrain context list|use|show|add|move|remove and config show: the cluster that commands use, and the source of that
-// setting.
+// rtrain context list|use|show|add|move|remove and config show: select the cluster that commands use, and show where
+// that setting is made.
 #include <nlohmann/json.hpp>
 
 #include "cmd/client/api.hpp"
@@ -127,8 +127,8 @@ Result<int> context_add(Invocation& call) {
     return 0;
 }
 
-// Changes the address of a context. Token and authority stay: they refuse the head of another cluster at the new
-// address.
+// Changes the address of a context. The context's token and certificate authority stay. With them, a head of another
+// cluster at the new address is refused.
 Result<int> context_move(Invocation& call) {
     const std::string path = user_config_path(call.arguments), name = call.arguments.argument(0);
     Result<HostPort> where = parse_host_port(call.arguments.argument(1), 7433);

@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-// Returns the program that opens an address in a browser. Empty if this session has no screen.
+// Returns the program that opens an address in a browser. Returns an empty text if this session has no screen.
 std::string opener() {
     if (const std::string browser = environment("BROWSER"); !browser.empty()) return browser;
     const bool screen = !environment("DISPLAY").empty() || !environment("WAYLAND_DISPLAY").empty();
@@ -42,7 +42,7 @@ bool open_in_browser(const std::string& program, std::string address) {
 Result<int> dashboard(Invocation& call) {
     Result<net::Endpoint> head = Api::endpoint(call);
     if (!head) return head.error();
-    watch_interrupts(nullptr, nullptr);  // before the proxy's threads start, so that they do not receive SIGINT
+    watch_interrupts(nullptr, nullptr);  // called before the proxy's threads start, so that they do not receive SIGINT
     auto proxy = LocalProxy::start(std::move(*head));
     if (!proxy) {
         unwatch_interrupts();

@@ -87,8 +87,8 @@ void check_clock(const json& status, std::int64_t asked_ms, Findings& findings) 
     findings.ok("clock", "the head's is within " + duration_text(most_ms));
 }
 
-// Returns why this machine cannot connect to the address; empty if it can. Agents connect to each other in the same
-// way.
+// Returns why this machine cannot connect to the address. Returns an empty text if it can. Agents connect to each other
+// in the same way.
 std::string dial(const std::string& host, int port) {
     constexpr int patience_ms = 2'000;
     addrinfo hints{};
@@ -195,7 +195,7 @@ void check_tokens(Api& api, const json& status, Findings& findings) {
     }
 }
 
-// Names the nodes by the version that most others do not have: ranks of one run may start on both.
+// Warns about nodes whose version differs from that of most others, because ranks of one run may start on both.
 void compare_versions(const std::vector<NodeAnswer>& answers, const std::string& what,
                       std::string NodeAnswer::* version, Findings& findings) {
     std::map<std::string, std::vector<std::string>> nodes;
@@ -263,7 +263,7 @@ void check_answer(const json& node, const std::string& version, const NodeAnswer
                                                                              : ""));
 }
 
-// Runs a small program on each node that takes work (--cluster).
+// With --cluster, runs a small program on each node that accepts work.
 void check_programs(Invocation& call, Api& api, const json& status, const json& nodes, Findings& findings) {
     json working = json::array();
     for (const json& node : nodes)

@@ -44,7 +44,8 @@ Result<LogWish> log_wish(const Arguments& arguments) {
     return wish;
 }
 
-// Returns why there are no lines: the run has not started, it printed nothing, or the flags exclude all of its lines.
+// Returns why there are no lines to print: the run has not started, it printed nothing, or the flags exclude all of its
+// lines.
 std::string no_lines_text(const Arguments& arguments, const json& run) {
     const std::string name = string_of(run, "name");
     const int attempts = run.value("attempts", 0), workers = run.value("workers", 0);

@@ -49,8 +49,8 @@ Error wrong_autoscale(const std::string& path, std::size_t problems) {
             .next = "configs/autoscale shows every field"};
 }
 
-// Reads the autoscaler's settings. The head runs the programs of this file: another user must not be able to change it
-// or them.
+// Reads the autoscaler's settings from a file. Fails if another user can change the file, or the programs in it,
+// because the head runs these programs.
 Status take_autoscale(Invocation& call, const std::string& path, HeadOptions& options) {
     if (Status ours = head::only_ours(path); !ours) return ours;
     Result<std::string> text = read_text(path);
@@ -84,7 +84,8 @@ void announce(Invocation& call, json head) {
         text += "to join a node: rtrain token create --role node\n";
     for (const json& warning : head["warnings"]) call.out.talk("warning: " + warning.get<std::string>());
     head["context"] = name;
-    head.erase("admin_token");  // The token is stored in the context, and must not be in a log.
+    // The token is removed from the output. It is stored in the context, and must not be in a log.
+    head.erase("admin_token");
     call.out.document(head, "address", text);
     call.out.flush();
 }
@@ -111,7 +112,7 @@ Result<int> head_start(Invocation& call) {
         options->alive = [&manager] { manager.feed_watchdog(); };
     }
     const Status served = serve(*options, [&](json head) {
-        // A service's output stays in the machine's log, which must not hold a token.
+        // The output of a service is stored in the machine's log, which must not contain a token.
         if (manager.wanted()) head.erase("join_command");
         if (manager.wanted()) head.erase("join_token");
         announce(call, head);
@@ -159,7 +160,8 @@ Result<int> head_status(Invocation& call) {
                      .next = "rtrain head start --data " + shell_word(data)};
     Result<Api> api = call.arguments.has("data") ? open_head_in(call, data) : Api::open(call);
     if (!api) return api.error();
-    if (running && api->address() != running->facts) running.reset();  // The context in use belongs to another head.
+    // the context in use belongs to another head, so the head on this machine is not meant
+    if (running && api->address() != running->facts) running.reset();
     Result<json> status = api->get("/v1/status");
     if (!status) return status.error();
     if (running) {

@@ -28,7 +28,8 @@ std::string directory_named(const Arguments& arguments, const char* flag) {
     return path;
 }
 
-// Warns about settings in the defaults file of the package's unit. The written unit does not read that file.
+// Warns about settings in the file of defaults that the package's unit reads. The unit that this command writes does
+// not read that file.
 void tell_of_defaults(Invocation& call, const UnitTarget& target, const std::string& service,
                       const std::vector<std::string>& names) {
     const std::string file = "/etc/default/" + service;
@@ -39,8 +40,8 @@ void tell_of_defaults(Invocation& call, const UnitTarget& target, const std::str
 }
 
 struct Wanted {
-    std::string name, text;  // the unit's
-    std::string then;        // the commands that the user may run next
+    std::string name, text;  // name and text of the unit
+    std::string then;        // commands that the user may run next
 };
 
 Result<int> print(Invocation& call, const UnitTarget& target, const Wanted& unit) {
@@ -70,7 +71,7 @@ std::vector<Flag> without(std::vector<Flag> flags, const std::vector<std::string
     return flags;
 }
 
-// Fails if a unit for this machine, or for that image, cannot be written with the given flags.
+// Fails if a unit for this machine, or for the image, cannot be written with the given flags.
 Status check_head_flags(const Arguments& arguments, const UnitTarget& target) {
     const bool as = arguments.has("as");
     if (as && target.of_user)
@@ -126,7 +127,8 @@ Status check_heads_rights(const Arguments& arguments, const UnitTarget& target) 
         if (Status reachable = check_reachable(target.root, target.program, S_IXOTH); !reachable) return reachable;
         return queues ? check_reachable(target.root, file, S_IROTH) : Status(Done{});
     }
-    if (target.elsewhere) return Done{};  // The account exists on that machine alone.
+    // For an image nothing is checked, since the account exists only on the image's machine.
+    if (target.elsewhere) return Done{};
     Result<Account> account = find_account(as);
     if (!account) return account.error();
     if (account->uid == 0)
@@ -197,8 +199,8 @@ Result<int> head_install(Invocation& call) {
     return put(call, *target, unit, *file);
 }
 
-// Joins the node now, since the unit holds no token. If an agent of this node runs, it has joined and locks its
-// directory.
+// Joins the cluster now, since the unit contains no token. If an agent of this node runs, the node has joined already,
+// and the agent locks its directory.
 Status join_here(Invocation& call, const NodeOptions& options) {
     if (Status status = make_directory(options.data); !status) return status;
     if (Result<bool> serves = node_serves(options); !serves || *serves) {
@@ -223,7 +225,8 @@ Result<int> node_install(Invocation& call) {
     UnitWish wish{.of_user = target->of_user, .path = python_path(target->root, target->program)};
     wish.command = {target->program, "node", "join", options->head};
     std::vector<std::string_view> left_out{"detach", "token", "token-file"};
-    if (!target->elsewhere) {  // Machines made from an image have their own names.
+    // Machines that are made from an image have names of their own, so the unit contains no name.
+    if (!target->elsewhere) {
         wish.command.insert(wish.command.end(), {"--name", options->name, "--data", options->data});
         left_out.insert(left_out.end(), {"name", "data"});
     }
@@ -235,7 +238,7 @@ Result<int> node_install(Invocation& call) {
     if (arguments.has("dry-run")) return print(call, *target, unit);
     Result<UnitFile> file = UnitFile::prepare(target->root, target->directory, unit.name, unit.text);
     if (!file) return file.error();
-    if (!target->elsewhere)  // Runs after the file is written, because a token works once.
+    if (!target->elsewhere)  // Joining is the last step, after the file is written, because a token works once.
         if (Status joined = join_here(call, *options); !joined) return joined.error();
     return put(call, *target, unit, *file);
 }

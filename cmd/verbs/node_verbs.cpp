@@ -70,11 +70,13 @@ Result<int> on_node(Invocation& call, const std::string& node, const std::string
 
 struct LeavingNode {
     std::string name, data;
-    std::optional<JoinedNode> joined{};  // the identity in `data`; none if the node's agent is not on this machine
+    // the identity that `data` contains; nullopt if the node's agent is not on this machine
+    std::optional<JoinedNode> joined{};
 };
 
-// Returns the node that `node leave` removes: NODE, else the node whose identity is in --data, else the node with this
-// host's name. Fails if NODE and the identity in the directory differ, because another node's agent would be ended.
+// Returns the node that `node leave` removes. It is the argument NODE, else the node whose identity is in --data, else
+// the node with this host's name. Fails if NODE differs from the identity in the directory, because another node's
+// agent would be ended.
 Result<LeavingNode> leaving_node(const Arguments& arguments) {
     LeavingNode node{.name = arguments.argument(0), .data = ""};
     if (node.name.empty() && !arguments.has("data")) node.name = default_node_name();

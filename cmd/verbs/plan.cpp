@@ -1,5 +1,5 @@
-// `rtrain plan`: reports whether a job would start, where, and if not, why. The cluster is live, or described by a
-// file, or one of a stream of cases.
+// `rtrain plan`: prints whether a job would start, where, and if not, why. The cluster is the live one, one that a file
+// describes, or each of many in a file of cases.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -63,7 +63,8 @@ void unknown_fields(const json& map, const std::string& path, const std::vector<
     }
 }
 
-// Returns the unknown fields of a cluster file. A case of --cases may have additional fields, which its program uses.
+// Returns a problem for each unknown field of the file for --cluster. The cases for --cases are not checked in this
+// way: the program that wrote them may have added fields for its own use.
 Problems unknown_fields(const json& described) {
     Problems wrong;
     unknown_fields(described, "", {"nodes", "allocations"}, wrong);

@@ -30,7 +30,7 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-constexpr std::int64_t nodes_most = 64;  // nodes of a cluster for one command
+constexpr std::int64_t nodes_most = 64;  // the most nodes of a cluster that exists for one command
 constexpr std::int64_t connect_within_ms = 5'000;
 
 Error usage(const Invocation& call, std::string message) {
@@ -38,7 +38,7 @@ Error usage(const Invocation& call, std::string message) {
 }
 
 struct Size {
-    std::int64_t nodes = 1;  // 0: any number
+    std::int64_t nodes = 1;  // 0: any number of nodes
     std::int64_t workers = 1;
 };
 
@@ -59,16 +59,17 @@ Result<Size> size_of(const Invocation& call) {
     return Size{.nodes = nodes, .workers = nodes == 0 ? workers : nodes * workers};
 }
 
-// Returns the amount of a flag as JSON: a number, or a text ("32Gi") that the check of the job reads or refuses.
+// Returns the value of a flag for an amount as JSON. It is a number, or a text ("32Gi") that is checked together with
+// the job.
 json amount(const std::string& text) {
     const json number = parse_json(text);
     return number.is_number() ? number : json(text);
 }
 
-// The program's place on this machine, and the command with which a worker starts it.
+// Where the program is on this machine, and the command with which a worker starts it.
 struct Program {
     std::string folder;  // the program's folder, or the current one
-    std::string stem;    // The run is named after it.
+    std::string stem;    // the program's file name without its suffix; names the run
     std::vector<std::string> words;
 };
 
@@ -80,7 +81,8 @@ Result<Program> program_of(const Invocation& call) {
     program.stem = first.stem().string();
     const bool script = first.extension() == ".py";
     if (!script && program.words[0].find('/') == std::string::npos) {
-        for (std::size_t i = 1; i < program.words.size(); ++i)  // python -m pkg.train, torchrun train.py
+        // in `python -m pkg.train` or `torchrun train.py`, the program is a later word
+        for (std::size_t i = 1; i < program.words.size(); ++i)
             if (program.words[i - 1] == "-m" || program.words[i].ends_with(".py")) {
                 program.stem = fs::path(program.words[i]).stem().string();
                 break;
@@ -114,10 +116,12 @@ Result<spec::Job> job_of(Invocation& call, const Size& size, const Program& prog
     for (const auto& [flag, name] : {std::pair{"cpus", "CPU"}, {"gpus", "GPU"}, {"memory", "memory"}})
         if (call.arguments.has(flag)) resources[name] = amount(call.arguments.text(flag));
     const Arguments& given = call.arguments;
-    const bool is_driver = !given.has("workers") && resources.empty();  // one process, which may call fit() itself
+    // true: the job is one process, which may call fit() itself
+    const bool is_driver = !given.has("workers") && resources.empty();
     if (is_driver) resources["CPU"] = 0;
     json scaling = {{"workers", size.workers}};
-    if (!in_place.empty()) scaling["wait_for_nodes"] = false;  // No node joins a cluster of this command.
+    // a cluster for one command gets no further nodes, so the run does not wait for any
+    if (!in_place.empty()) scaling["wait_for_nodes"] = false;
     if (resources.contains("GPU")) scaling["use_gpu"] = resources["GPU"] != 0;
     if (!resources.empty()) scaling["resources_per_worker"] = std::move(resources);
     json entrypoint = program.words;
@@ -151,7 +155,7 @@ class Ending {
   public:
     explicit Ending(Result<Api> api) : api_(std::move(api)) {}
 
-    // Sets the run that the signals end. A signal that arrived earlier ends the run now.
+    // Sets the run that a signal ends. If a signal arrived earlier, ends the run now.
     void run_is(const std::string& name) {
         std::lock_guard lock(mutex_);
         name_ = name;
@@ -238,8 +242,8 @@ Result<OwnCluster> own_cluster(const Invocation& call, const Size& size) {
                               .storage_root = results_folder()});
 }
 
-// Starts a cluster for this command, with --local or if no address is set. Returns nothing if the command uses a
-// cluster that runs.
+// Starts a cluster for this command if --local is given, or if no address is set. Returns nullopt if the command uses a
+// cluster that already runs.
 Result<std::optional<OwnCluster>> cluster_for(Invocation& call, const Size& size) {
     const Result<Settings> settings = Settings::load(call.arguments);
     if (!settings) return settings.error();
@@ -276,7 +280,7 @@ Result<int> run_program(Invocation& call) {
     if (!program) return program.error();
     std::error_code failed;
     const bool own_directory = sets_working_dir(call);
-    // Checks the job before a cluster is started for it.
+    // The job is checked before a cluster is started for it.
     if (const Result<spec::Job> checked = job_of(call, *size, *program, ""); !checked) return checked.error();
     const Result<std::optional<OwnCluster>> own = cluster_for(call, *size);
     if (!own) return own.error();

@@ -1,5 +1,5 @@
-// rtrain stop|resize|priority|checkpoints ask: requests to a live run. The head decides what follows a checkpoint, so
-// it happens even if this program has ended.
+// rtrain stop|resize|priority|checkpoints ask: send requests about a live run. The head decides what follows a
+// checkpoint, so it follows even if this program has ended.
 #include <nlohmann/json.hpp>
 
 #include "cmd/client/api.hpp"

@@ -14,8 +14,8 @@ namespace {
 
 using nlohmann::json;
 
-// The job spec and the code of the newest claimed attempt, else those of the run's first attempt. The spec's `after` is
-// ignored, because this cluster may have no record of those runs.
+// The job spec and the code of the newest claimed attempt. If no attempt was claimed, those with which the run was
+// created. The spec's `after` is ignored, because this cluster may have no record of those runs.
 struct InForce {
     std::string job_json, code_sha256;
     ArrayMember member;
@@ -47,7 +47,7 @@ Status ship_stored_code(Invocation& call, Api& api, const RunStore& place, const
     return ship_archive(call, api, archive, sha256);
 }
 
-// Prints how the last attempt ended. Does nothing if the file that says it is damaged.
+// Prints how the last attempt ended. Prints nothing if the file with that information is damaged.
 void print_last_end(Invocation& call, const RunStore& place) {
     const Result<std::vector<storage::Claim>> claims = storage::read_claims(*place.store, place.run_name);
     if (!claims || claims->empty()) return;
@@ -61,8 +61,8 @@ void print_last_end(Invocation& call, const RunStore& place) {
         call.out.talk(attempt + "has ended; how cannot be read: " + end.error().message);
 }
 
-// Prints the checkpoint from which the run will start. Fails if the named one is not committed; no checkpoint is no
-// error.
+// Prints the checkpoint from which the run will start. Fails if the user names one that is not committed. Does not fail
+// if the run has no checkpoint.
 Status check_checkpoint(Invocation& call, const RunStore& place) {
     Result<std::vector<storage::CommittedCheckpoint>> all = storage::list_checkpoints(*place.store, place.run_name);
     if (!all) return all.error();
@@ -92,7 +92,8 @@ Result<int> restore(Invocation& call) {
     const InForce newest = in_force(*place, *header);
     Result<spec::Job> job = with_sets(call, newest.job_json, call.arguments.list("set"));
     if (!job) return job.error();
-    job->name = place->run_name;  // The directory may have been moved or renamed, so its name is the run's.
+    // The directory's name becomes the run's name, because the directory may have been moved or renamed.
+    job->name = place->run_name;
     job->storage_path = place->storage_path;
     print_last_end(call, *place);
     if (Status checked = check_checkpoint(call, *place); !checked) return checked.error();

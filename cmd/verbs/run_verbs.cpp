@@ -28,7 +28,7 @@ std::string parent_of(const json& run) {
     return labels.is_object() ? string_of(labels, "rtrain.parent") : "";
 }
 
-// Moves each run that a run's workers submitted below that run, indented, oldest first. It is for text output alone.
+// Moves the runs that a run's workers submitted directly below that run, indented, oldest first. Only for text output.
 void put_children_below(json& answer) {
     const json items = answer["items"];
     std::map<std::string, std::vector<const json*>> children;

@@ -14,16 +14,16 @@ namespace {
 using nlohmann::json;
 
 constexpr std::int64_t look_again_ms = 100;
-constexpr std::int64_t quiet_ms = 700;  // The stacks are complete if no line was received for this time.
+constexpr std::int64_t quiet_ms = 700;  // ms; the stacks count as complete if no line was received for this time
 constexpr std::int64_t clocks_apart_ms = 60'000;
 
 struct Shown {
-    std::vector<json> lines;  // all ranks' lines after the marker
+    std::vector<json> lines;  // lines of all ranks after the marker
     std::set<json> answered;  // the ranks that have printed a stack
 };
 
-// Returns true if the line belongs to an answer. The agent writes the marker's line, and a line for a process that
-// cannot print its stack. Python's faulthandler begins each thread with such a line.
+// Returns true if the line begins an answer. Python's faulthandler begins each thread with such a line. The agent
+// writes one for a process that cannot print its stack.
 bool is_answer(const std::string& line) {
     return line.find("(most recent call first)") != std::string::npos ||
            line.find("where it is cannot be told") != std::string::npos;
@@ -108,7 +108,7 @@ Result<int> stack(Invocation& call) {
     if (silent.empty()) return 0;
     const Error late = not_in_time(call, silent);
     if (call.out.for_people()) return late;
-    // The standard output holds one JSON document, so the error is printed elsewhere.
+    // stdout holds only the JSON document, so the error is printed on stderr
     call.out.talk("error: " + late.message + "\n  next: " + late.next);
     return exit_code(late.code);
 }

@@ -15,6 +15,6 @@ std::vector<Flag> node_join_flags();
 Flag token_file_flag();
 // Returns the head's options from the flags. Files are read below `root`, which is empty for this machine.
 Result<HeadOptions> head_options(Invocation& call, const std::string& root = "");
-Result<NodeOptions> node_options(const Arguments& arguments);  // HOST:PORT is an argument
+Result<NodeOptions> node_options(const Arguments& arguments);  // `arguments` has HOST:PORT of the head as an argument
 
 }  // namespace rtrain::cmd

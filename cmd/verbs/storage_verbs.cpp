@@ -35,7 +35,7 @@ struct Found {
 
 struct StoragePlace {
     std::shared_ptr<storage::Store> store;
-    std::string root, run;  // `run` is empty for all runs.
+    std::string root, run;  // name of the run; empty: all runs
 };
 
 // Returns the place of cluster:// or cluster://NAME, which is on the head.
@@ -86,8 +86,8 @@ Result<StoragePlace> place_of(Invocation& call, const std::string& text) {
 
 struct Live {
     bool asked = false;
-    std::string head;                          // its address
-    std::map<std::string, std::string> names;  // the state of each run, by its name
+    std::string head;                          // address of the head
+    std::map<std::string, std::string> names;  // key: the run's name; value: its state
 };
 
 // Returns the live runs of the head. A resumed or restored run claims its attempt when it is prepared. Until then

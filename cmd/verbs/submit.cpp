@@ -18,8 +18,8 @@ namespace {
 
 using nlohmann::json;
 
-// Returns the job of `submit train.py ...`: the program is a driver, which runs on a node. It takes no CPU from the
-// gangs that it submits, and is stopped together with them.
+// Returns the job for `submit train.py ...`: the program is a driver, which runs on a node. The driver takes no CPU
+// from the gangs that it submits, and is stopped together with them.
 Result<JobFile> driver_job(Invocation& call) {
     std::error_code failed;
     const std::filesystem::path program = std::filesystem::absolute(call.arguments.argument(0), failed);
@@ -81,7 +81,7 @@ Result<std::optional<json>> asked_plan(Invocation& call, const Submission& submi
     return std::optional<json>();
 }
 
-// Prints what would be sent and where the run would start. It sends the request for the plan alone.
+// Prints what would be sent and where the run would start. Sends only a request for a plan.
 Result<int> dry_run(Invocation& call, const JobFile& file, const Submission& submission, const CodeFolder& code) {
     json value = {{"dry_run", true}, {"name", file.job.name}, {"job", parse_json(spec::to_json(file.job))},
                   {"code", nullptr}, {"verdict", nullptr},    {"plan", nullptr}};

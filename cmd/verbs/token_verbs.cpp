@@ -21,7 +21,7 @@ std::string nodes_text(std::int64_t uses) {
     return uses == 1 ? ", for one node" : ", for " + std::to_string(uses) + " nodes";
 }
 
-// Returns the lifetime of the token; 0: unlimited, none: the head's default.
+// Returns the lifetime of the token in ms. 0: unlimited; nullopt: the head's default.
 Result<std::optional<std::int64_t>> lasting_ms(const Arguments& arguments) {
     if (!arguments.has("expires")) return std::optional<std::int64_t>();
     const std::string text = arguments.text("expires");
@@ -160,7 +160,7 @@ std::string in_column(std::string text, std::size_t width) {
     return text;
 }
 
-// Returns a table with one line for each kind, then the sum and the limit.
+// Returns a table with one line for each kind of data, then the sum and the limit.
 std::string table(const json& quota) {
     constexpr std::size_t width = 14;
     const auto line = [](const std::string& name, const json& of) {
@@ -174,7 +174,7 @@ std::string table(const json& quota) {
     for (const auto& [kind, of] : quota["kinds"].items()) out += line(kind, of);
     out += line("all", quota["used"]);
     out += line(quota.value("own_limit", false) ? "own limit" : "limit", quota["limit"]);
-    if (!quota.contains("streams_limit")) return out;  // The head has an earlier version.
+    if (!quota.contains("streams_limit")) return out;  // a head of an earlier version does not send this field
     return out + "streams open: " + std::to_string(quota.value("streams", 0)) + " of " +
            std::to_string(quota.value("streams_limit", 0)) + "\n";
 }
