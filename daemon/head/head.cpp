@@ -17,7 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Each node and each person's command needs a connection. Strangers may use the rest, at some 60 KiB each.
+// The connections that the head wants to be able to hold. Each node and each person's command needs one. Strangers may
+// use the rest, which costs some 60 KiB each.
 constexpr std::uint64_t connections_wanted = 8'192, other_descriptors = 256;
 
 Status make_directory(const std::string& path, mode_t mode) {
@@ -31,16 +32,17 @@ Status make_directory(const std::string& path, mode_t mode) {
 }
 
 Status make_directories(const HeadOptions& options) {
-    std::error_code ignored;  // unfinished uploads from before a crash
+    std::error_code ignored;  // removes unfinished uploads that an earlier head has left
     fs::remove_all(options.data_dir + "/tmp", ignored);
     for (const char* name : {"", "/tmp", "/secrets", "/blobs", "/logs"})
         if (auto status = make_directory(options.data_dir + name, 0700); !status) return status;
-    // Users read their runs' files through the head. A directory that the operator has made keeps its mode.
+    // Other accounts cannot read a new storage root: users read their runs' files through the head. A directory that
+    // the operator has made keeps its mode.
     if (!fs::exists(options.storage_root, ignored))
         if (auto status = make_directory(options.storage_root, 0700); !status) return status;
     const std::string uploads = options.storage_root + "/.uploads";
     if (auto status = make_directory(uploads, 0700); !status) return status;
-    std::vector<fs::path> cut_off;  // uploads in one piece; uploads in pieces can continue
+    std::vector<fs::path> cut_off;  // blobs and whole files that were cut off; an upload in pieces can continue
     for (fs::directory_iterator at(uploads, ignored), end; !ignored && at != end; at.increment(ignored))
         if (at->path().extension() == ".whole") cut_off.push_back(at->path());
     for (const fs::path& file : cut_off) fs::remove(file, ignored);

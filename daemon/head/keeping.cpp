@@ -1,4 +1,4 @@
-// Counts the bytes kept for each user from the records and the files, and watches the room on the disk.
+// Counts the stored bytes of each user from the records and the files, and checks the free space on the disk.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -19,7 +19,7 @@ std::int64_t storage_limit(const std::string& root) {
     return disk ? static_cast<std::int64_t>(disk->whole) / quarters * limits::user_quarters_of_storage : unknown;
 }
 
-// Returns the limit of one user. On a small disk it is a part of the space beyond the reserve.
+// Returns the limit of one user. On a small disk it is a fraction of the space beyond the reserve.
 KeptBytes limit_on(const std::string& directory) {
     KeptBytes limit{.memory = limits::user_memory, .database = limits::user_database, .files = limits::user_files};
     const auto disk = disk_size(directory);

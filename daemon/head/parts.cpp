@@ -17,8 +17,9 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::size_t recalled_at_most = 100;               // runs
-constexpr const char* queues_file_setting = "queues_file";  // the hash of the queues file that was read last
+constexpr std::size_t recalled_at_most = 100;  // the most runs whose newest report is loaded at a start
+// key of the setting with the hash of the queues file that was read last
+constexpr const char* queues_file_setting = "queues_file";
 
 std::string host_name() {
     char name[256] = {};
@@ -83,7 +84,7 @@ void Head::connect() {
                      .acknowledge = [this] { sessions_.acknowledge(); }});
 }
 
-// Events were decided: indexes and copies follow the cluster.
+// Updates indexes and copies after events were decided.
 void Head::follow(const Decisions& decisions) {
     for (const Decision& decision : decisions.by_event)
         for (const Record& record : decision.save) {
@@ -113,7 +114,8 @@ void Head::end_at_limit(const Decisions& decisions) {
             const Status may = bytes_.within_limit(run->second.user, Kept::attempts, bytes_of(*attempt));
             if (may) continue;
             const UserLimitReached event{.run = run->first, .limit = may.error().message + "; " + may.error().next};
-            loop_.post([this, event] { events_.take(event); });  // after the present decisions
+            // the event is sent after the present decisions are complete
+            loop_.post([this, event] { events_.take(event); });
         }
 }
 
@@ -170,7 +172,7 @@ Status Head::open() {
     } catch (const state::ReadFailed& failed) { return failed.error; }
 }
 
-// Returns the key of runs' tokens. The first start makes it, and the cluster's id.
+// Returns the key from which runs' tokens are derived. The first start makes that key, and the cluster's id.
 Result<std::string> Head::name_cluster() {
     const Cluster& cluster = events_.cluster();
     std::string id = journal_->setting("cluster_id").value_or(""),
@@ -186,8 +188,8 @@ Result<std::string> Head::name_cluster() {
     if (options_.name.empty()) options_.name = journal_->setting("cluster_name").value_or("");
     if (options_.name.empty()) options_.name = "rtrain";
     if (auto saved = journal_->save_setting("cluster_name", options_.name); !saved) return saved.error();
-    // A backup that runs without this process reads the setting. The default is stored as an empty text, so that it
-    // follows a restored directory.
+    // A backup that runs without this process reads this setting. The default is stored as an empty text, so that a
+    // restored directory uses its own default.
     const bool is_default = options_.storage_root == options_.data_dir + "/storage";
     const std::string root = is_default ? "" : options_.storage_root;
     if (journal_->setting(storage_root_setting).value_or("") != root)
@@ -196,7 +198,8 @@ Result<std::string> Head::name_cluster() {
     return key;
 }
 
-// Messages of agents, orders and the server's threads use memory alone: none of them waits for a read.
+// Loads the data that the parts need in memory. Messages of agents, orders and the server's threads use memory only, so
+// none of them waits for a read.
 Status Head::open_all() {
     const Cluster& cluster = events_.cluster();
     const auto key = name_cluster();
@@ -215,7 +218,7 @@ Status Head::open_all() {
     }
     if (auto known = blobs_.recall_users(); !known) return known;
     if (auto counted = count_kept(); !counted) return counted;
-    // Loads the newest report of each run, as far as the table has it, so that lists look the same after a restart.
+    // Loads the newest report of each of the newest runs, so that lists look the same after a restart.
     std::size_t left = recalled_at_most;
     for (auto at = cluster.runs.rbegin(); at != cluster.runs.rend() && left > 0; ++at, --left)
         if (const auto row = journal_->last_metrics(at->first)) reports_.remember(*row);
@@ -256,7 +259,8 @@ Result<HeadListening> Head::announce() {
     out.ca_fingerprint = identity_.ca_fingerprint;
     out.admin_token = first_admin_.hand_over();
     if (!facts_.storage_warning.empty()) out.warnings.push_back(facts_.storage_warning);
-    if (out.admin_token.empty()) return out;  // an admin can make further join tokens
+    // only a first start makes a join token, since an admin can make further ones
+    if (out.admin_token.empty()) return out;
     const FreshToken join = make_token({.role = Role::node,
                                         .user = "",
                                         .now_wall_ms = wall_ms(),
@@ -273,15 +277,16 @@ Result<HeadListening> Head::announce() {
 void Head::begin(const std::optional<QuarantinePolicy>& quarantine, std::function<void()> ready) {
     if (traces_) traces_->open({.cluster_id = view_.cluster.meta.cluster_id, .cluster_name = options_.name});
     const HeadStarted here{.wall_ms = facts_.started_wall_ms, .quarantine = quarantine};
-    // Changes that were made while the head worked stay in force until somebody changes the file.
+    // The file is applied only if it has changed since the last start, so that changes made through the API stay in
+    // force.
     const std::string print = options_.queues ? security::sha256_hex(options_.queues_text) : "";
     const bool configures = options_.queues && journal_->setting(queues_file_setting) != print;
     const auto serves = [this, ready = std::move(ready)] {
         ready();
         facts_.ready = true;
     };
-    // HeadStarted is the first event, since the core would wait for ever for a node that registered before it. The
-    // charts' history opens after the records are durable, since these come first on a nearly full disk.
+    // HeadStarted must be the first event: the core would wait for ever for a node that registered before it. The
+    // charts' history is opened after the records are durable, since records come first on a nearly full disk.
     events_.take(here, [this, configures, serves](const Decision&) {
         history_.open(events_.cluster());
         measure_use();

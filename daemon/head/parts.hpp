@@ -1,4 +1,4 @@
-// The parts of the head: their connections, and the functions that each runs at a step of the event loop.
+// The parts of the head: how they are connected, and the functions that each of them runs at a step of the event loop.
 #pragma once
 
 #include <cstddef>
@@ -43,12 +43,12 @@ class Head {
         DiskReserve& reserve;  // the reserve of the data directory's disk
     };
     explicit Head(Opened opened);
-    Status open();                               // tokens, settings, cluster id
-    Status listen(std::size_t connections_max);  // bound on the connections
-    Result<HeadListening> announce();            // returns the facts for the starter, with a new join token
-    // Takes the first events: the queues if they were given, and the head's start. Then calls `ready`.
+    Status open();                               // loads tokens, settings and the cluster's id, and opens the parts
+    Status listen(std::size_t connections_max);  // begins to listen; `connections_max`: the most connections at a time
+    Result<HeadListening> announce();  // returns the facts for the program that started the head, with a new join token
+    // Sends the first events to the core: the queues if they were given, and the head's start. Then calls `ready`.
     void begin(const std::optional<QuarantinePolicy>& quarantine, std::function<void()> ready);
-    Status serve();  // until stopped; an Error is the reason of a failure
+    Status serve();  // runs the loop until the head is stopped; an Error is the reason of a failure
 
   private:
     Status open_all();
@@ -63,21 +63,22 @@ class Head {
     void forget_waits(RunId run);
 
     // ---- keeping.cpp: the stored data of each user
-    Status count_kept();  // at the start
-    void count_rows();    // counts rows of events and audit
+    Status count_kept();  // counts each user's stored bytes; called at the start
+    void count_rows();    // counts the rows of events and audit for each user's stored bytes
     void count_values();
-    void look_at_disk();  // each second
+    void look_at_disk();  // called each second: compares the free space with the reserve
     // ---- upkeep.cpp
     void send_alive();       // sends a sign of life to the starter, which ends a head that hangs
     void look_for_tokens();  // reads tokens that were made on this machine
-    void log_audit_end();    // on standard error, each hour
-    void archive_audit();    // each minute, on another thread
-    void tidy_up();          // at the start and each day: removes old events, logs and blobs
-    void sweep();            // each day: the same, and a new leaf certificate
+    void log_audit_end();    // called each hour: writes the audit's newest hash to standard error
+    void archive_audit();    // called each minute: moves old audit rows into files, on another thread
+    void tidy_up();          // called at the start and each day: removes old events, logs and blobs
+    void sweep();            // called each day: tidies up, and makes a new leaf certificate
     void sweep_later();
-    void measure_use();      // four times a minute, for charts: the use of the cluster, and the head's health
-    void measure_storage();  // each minute, on another thread, since a storage root may hang
-    void release_node(const std::string& node);  // removes a node whose machine was given back from the cluster
+    void measure_use();  // called four times a minute: adds the use of the cluster and the head's health to the charts
+    // called each minute: measures the storage root's disk, on another thread, since it may hang
+    void measure_storage();
+    void release_node(const std::string& node);  // removes a node from the cluster after its machine was given back
 
     HeadOptions options_;
     HeadFacts facts_;
@@ -101,8 +102,8 @@ class Head {
     LogAnswers log_answers_;
     Submissions submissions_;
     Blobs blobs_;
-    RunLocks value_locks_;      // locks of values that decide which checkpoints are kept
-    PartUploads part_uploads_;  // uploads to cluster://
+    RunLocks value_locks_;      // locks of runs, for values that change which checkpoints are kept
+    PartUploads part_uploads_;  // uploads in pieces to cluster://
     StoredFiles stored_;
     TokenBook tokens_;
     BrowserSessions browser_sessions_;
@@ -110,7 +111,7 @@ class Head {
     FirstAdmin first_admin_;
     Revocations revocations_;
     Ownership ownership_;
-    std::optional<RunSpans> spans_;  // set with the exporter if traces are enabled
+    std::optional<RunSpans> spans_;  // set if traces are enabled, together with the exporter
     std::optional<TraceExporter> traces_;
     NewsInbox news_;
     Sessions sessions_;

@@ -1,4 +1,4 @@
-// Periodic tasks of the head: tokens made on this machine, the end of the audit, old files.
+// Runs the head's periodic tasks: reads tokens made on this machine, logs the end of the audit, removes old files.
 #include <unistd.h>
 
 #include <cstdio>
@@ -19,12 +19,12 @@ constexpr std::int64_t token_look_ms = 1'000;
 constexpr std::int64_t archive_pause_ms = 60'000;
 constexpr std::int64_t uploads_kept_ms = 3'600'000;
 constexpr std::int64_t events_kept_ms = 30LL * 24 * 3'600'000;
-constexpr std::int64_t use_pause_ms = 15'000;  // one sample for each bucket of the finest level
+constexpr std::int64_t use_pause_ms = 15'000;  // ms between two samples: one for each bucket of the finest level
 constexpr std::int64_t storage_pause_ms = 60'000;
 
 double whole_units(Sum sum) { return static_cast<double>(sum.ticks) / Amount::per_unit; }
 
-// Returns the resident memory of this process. nullopt: /proc is not there.
+// Returns the resident memory of this process in bytes; nullopt: /proc is not mounted.
 std::optional<std::int64_t> resident_bytes() {
     std::ifstream pages("/proc/self/statm");
     std::int64_t all = 0, resident = 0;
@@ -32,7 +32,7 @@ std::optional<std::int64_t> resident_bytes() {
     return resident * ::sysconf(_SC_PAGESIZE);
 }
 
-// Counts the cluster's resources and allocations. The use itself arrives with heartbeats.
+// Counts the cluster's resources and allocations. What nodes really use arrives with heartbeats.
 ClusterCounts counts_of(const View& view, const HeadHealth& health) {
     const ClusterTotals sum = totals_of(view.cluster);
     const Sum cpus = amount_of(sum.total, cpu_key), cpus_free = amount_of(sum.free, cpu_key);
@@ -117,7 +117,8 @@ void Head::tidy_up() {
     });
     logs_.prune(events_.cluster());
     blobs_.collect();
-    const auto swept = [root = options_.storage_root] {  // completes removals that an earlier head did not finish
+    // completes removals of directories that an earlier head has begun
+    const auto swept = [root = options_.storage_root] {
         if (const auto done = storage::sweep_aside(root); !done)
             std::fprintf(stderr, "rtrain head: %s\n", done.error().message.c_str());
         sweep_uploads(root, uploads_kept_ms);
@@ -149,7 +150,7 @@ void Head::sweep_later() {
 }
 
 void Head::sweep() {
-    events_.once_written([this] { tidy_up(); });  // the tidying reads the state on the disk
+    events_.once_written([this] { tidy_up(); });  // waits for the disk, because tidying reads the stored state
     if (auto leaf = security::make_leaf(identity_.authority, "rtrain-head")) {
         identity_.leaf = std::move(*leaf);
         server_->replace_identity(identity_.tls());

@@ -61,7 +61,8 @@ BrowserRequests::BrowserRequests(std::string cluster_id, std::set<std::string> n
 std::string BrowserRequests::secret_of(const net::Request& request) const {
     const std::string header = request.header("cookie");
     for (std::string_view rest = header; !rest.empty();) {
-        const std::size_t end = std::min(rest.find_first_of(";,"), rest.size());  // several headers are joined by ','
+        // several Cookie headers are joined by ','
+        const std::size_t end = std::min(rest.find_first_of(";,"), rest.size());
         std::string_view pair = rest.substr(0, end);
         rest = end == rest.size() ? std::string_view{} : rest.substr(end + 1);
         while (pair.starts_with(' ')) pair.remove_prefix(1);

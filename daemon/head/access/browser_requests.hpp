@@ -22,11 +22,12 @@ class BrowserRequests {
     // cookies. An empty secret deletes the cookie.
     std::string cookie(const std::string& secret) const;
 
-    // Returns unauthorised if the request was made for another host, or by another site's page.
+    // Returns unauthorised if the request was sent to another host name, or by another site's page.
     Status own_host(const net::Request& request) const;
-    Status own_page(const net::Request& request) const;  // also checks own_host
-    // Checks a request of a session that changes something: the browser must send an own origin, and the page the CSRF
-    // token. Also checks own_page.
+    // like own_host, and also checks that a page of this head sent the request
+    Status own_page(const net::Request& request) const;
+    // Checks a request of a session that changes something: the browser must send an origin of this head, and the page
+    // must send the CSRF token. Also makes the check of own_page.
     Status own_change(const net::Request& request, const std::string& secret) const;
 
   private:

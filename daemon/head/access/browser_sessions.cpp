@@ -39,7 +39,7 @@ bool idle_too_long(const BrowserSession& session, std::int64_t wall_ms) {
     return wall_ms - session.used_wall_ms >= session_idle_most_ms;
 }
 
-// Returns the token with which the session was begun, while that is valid.
+// Returns the token with which the session was begun; nullopt if that token is no longer valid.
 std::optional<state::TokenRow> token_of(const BrowserSession& session, const TokenBook& tokens, std::int64_t wall_ms) {
     auto row = tokens.row(session.token_id);
     if (!row || !opens(*row, wall_ms) || row->secret_hash != session.token_hash) return std::nullopt;

@@ -16,13 +16,15 @@
 namespace rtrain::head {
 
 inline constexpr std::int64_t session_idle_most_ms = 12LL * 3'600'000;
-// A new session ends the user's oldest one beyond this number.
+// The most sessions of one user. A further session ends the user's oldest one.
 inline constexpr std::size_t sessions_per_user_most = 16;
-inline constexpr std::size_t sessions_most = 4'096;  // over all users; beyond, no new session can begin
+// the most sessions of all users; beyond it no new session can begin
+inline constexpr std::size_t sessions_most = 4'096;
 inline constexpr std::int64_t session_saved_each_ms = 10LL * 60'000;
 
 struct BrowserSession {
-    // The token with which it was begun; another secret under this id ends the session.
+    // The token with which the session was begun: its id, and the hash of its secret. If the id gets another secret,
+    // the session ends.
     std::string token_id, token_hash;
     std::string user;
     std::int64_t begun_wall_ms = 0, used_wall_ms = 0;
@@ -36,7 +38,7 @@ std::string csrf_token_of(const std::string& secret);
 class BrowserSessions {
   public:
     using Settings = std::map<std::string, std::string>;
-    static constexpr const char* prefix = "browser-session/";  // prefix of its settings
+    static constexpr const char* prefix = "browser-session/";  // prefix of the keys of the sessions' settings
 
     // Loads the settings that an earlier start has saved. Returns the settings of ended sessions, which must be erased.
     std::vector<std::string> open(const Settings& saved, const TokenBook& tokens, std::int64_t wall_ms);
@@ -52,14 +54,15 @@ class BrowserSessions {
     // Returns the caller of the session with this secret, and counts the call as a use of the session. Returns
     // unauthorised if no session has the secret, or if its token is no longer valid.
     Result<Caller> caller_of(const std::string& secret, const TokenBook& tokens, std::int64_t wall_ms) const;
-    bool lives(const std::string& id, std::int64_t wall_ms) const;  // does not check its token
+    // true if the session is open; does not check whether its token is still valid
+    bool lives(const std::string& id, std::int64_t wall_ms) const;
 
     // Counts a sign-in of this user, whose token is valid. Returns false if the user has signed in too often.
     bool may_sign_in(const std::string& user, std::int64_t wall_ms) { return users_.take(user, wall_ms); }
     // Counts a failed sign-in from this party (sign_in_party). Returns false if there were too many.
     bool may_fail_to_sign_in(const std::string& party, std::int64_t wall_ms) { return failures_.take(party, wall_ms); }
 
-    // Adds the last uses that were not saved for `session_saved_each_ms`.
+    // Adds the times of the last use that have not been saved for `session_saved_each_ms`.
     void add_changes(Settings& settings) const;
     std::size_t count() const;
 
@@ -68,14 +71,14 @@ class BrowserSessions {
         BrowserSession session;
         std::int64_t saved_used_wall_ms = 0;
     };
-    using Sessions = std::map<std::string, Kept>;  // by id
+    using Sessions = std::map<std::string, Kept>;  // key: the session's id
     void drop(Sessions::iterator which, Settings& settings);
     void drop_ended(const TokenBook& tokens, std::int64_t wall_ms, Settings& settings);
     void make_room(const std::string& user, Settings& settings);
 
     mutable std::mutex guard_;
     mutable Sessions sessions_;
-    SignInRate users_, failures_;  // separate, so that failed attempts of strangers cannot use up the table of users
+    SignInRate users_, failures_;  // two tables, so that failed attempts of strangers cannot fill the table of users
 };
 
 }  // namespace rtrain::head

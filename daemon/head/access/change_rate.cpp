@@ -6,7 +6,8 @@
 namespace rtrain::head {
 
 std::int64_t ChangeRate::take(const std::string& party, std::int64_t monotonic_ms) {
-    constexpr std::size_t parties_most = 4'096;  // number of parties that have used up some of their changes
+    // the most parties that are stored; each has used up some of its changes
+    constexpr std::size_t parties_most = 4'096;
     constexpr std::int64_t one_ms = 1'000 / each_second;
     if (full_ms_.size() >= parties_most)
         std::erase_if(full_ms_, [&](const auto& entry) { return entry.second <= monotonic_ms; });

@@ -9,8 +9,8 @@
 
 namespace rtrain::head {
 
-// A stranger has no valid credential (401). A barred request has a valid session, but may come from another site's page
-// (403).
+// Why a request is not admitted. `stranger`: it has no valid credential (401). `barred`: it has a valid session, but
+// another site's page may have sent it (403).
 struct NotAdmitted {
     enum class Why { stranger, barred, other } why = Why::stranger;
     Error error;

@@ -36,7 +36,7 @@ Error no_head_here(const std::string& data_dir, const Error& why) {
 
 bool whole(int file, const std::string& text) { return storage::write_all(file, text) == 0 && ::fsync(file) == 0; }
 
-// Writes the file so that the head can read it, also if root makes it.
+// Writes the file with such an owner that the head can read it, even if root makes it.
 Result<std::string> write_file(const storage::Descriptor& data, const std::string& id, const std::string& text) {
     struct stat owner{};
     if (::fstat(data.number(), &owner) != 0) return failure("looking at the data directory");

@@ -12,10 +12,10 @@
 namespace rtrain::head {
 
 struct DroppedToken {
-    std::string id, text;  // the text is shown once; the file contains its hash
-    std::string file;      // removed once the head has read the token
+    std::string id, text;  // id and text of the token; the text is shown once, and the file contains its hash
+    std::string file;      // path of the file; the head removes it after it has read the token
 };
-// `expires_wall_ms` 0: no expiry
+// `expires_wall_ms`: 0: the token never expires
 Result<DroppedToken> drop_admin_token(const std::string& data_dir, const std::string& user,
                                       std::int64_t expires_wall_ms);
 

@@ -8,7 +8,8 @@
 namespace rtrain::head {
 namespace {
 
-constexpr const char* unused_key = "unused_admin_token";  // the setting with the id of that token
+// key of the setting that contains the id of the unused admin token
+constexpr const char* unused_key = "unused_admin_token";
 
 }  // namespace
 

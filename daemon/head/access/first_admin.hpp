@@ -1,5 +1,6 @@
-// The first admin token. Each start makes a new one until someone has used one, also if all earlier admin tokens have
-// expired or were revoked. So a first start that failed half-way, or could not store a context, locks no user out.
+// The first admin token. Each start of the head makes a new one until some person has used an admin token. It also
+// makes one if all admin tokens have expired or were revoked. So a first start that failed half-way, or could not store
+// a context, locks no user out.
 #pragma once
 
 #include <string>
@@ -12,10 +13,12 @@ namespace rtrain::head {
 
 class FirstAdmin {
   public:
-    // `again`: restarted by its supervisor after a crash, when no person would see another token.
+    // `again`: the head's supervisor has restarted it after a crash. Then no token is made, because no person would see
+    // it.
     Status open(state::SqliteJournal& journal, TokenBook& tokens, bool again);
-    std::string hand_over() { return std::exchange(text_, {}); }  // made by this start; empty: none was needed
-    void saw(const Caller& caller, Intake events);                // called for each accepted caller
+    // text of the token that this start has made; empty: none was needed
+    std::string hand_over() { return std::exchange(text_, {}); }
+    void saw(const Caller& caller, Intake events);  // to be called for each caller that was accepted
 
   private:
     std::string unused_;  // id of the admin token that no caller has used yet

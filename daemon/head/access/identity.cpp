@@ -1,4 +1,5 @@
-// Writes the key before the certificate, so that a certificate on disk always has its key.
+// Opens or makes the head's identity. Writes the key before the certificate, so that a certificate on disk always has
+// its key.
 #include "daemon/head/access/identity.hpp"
 
 #include "daemon/head/base/data_files.hpp"
@@ -14,7 +15,8 @@ Result<security::KeyPair> make_and_keep(const std::string& data_dir) {
     return std::move(*authority);
 }
 
-// Opens the authority. Bytes that are no key are damage. A file that cannot be read at present may be intact.
+// Opens the authority's key and certificate. Bytes that are not a key are reported as damage. A file that cannot be
+// read at present is not, since it may be intact.
 Result<security::KeyPair> open_authority(const std::string& data_dir, MissingAuthority missing) {
     auto crt = read_file(data_dir + "/ca.crt");
     if (!crt && crt.error().code == ErrorCode::not_found) {

@@ -1,4 +1,5 @@
-// Several runs may have had a name on storage, one after the other. All of them count.
+// See ownership.hpp. Several runs may have had the same name on storage, one after the other. The users of all of them
+// count.
 #include "daemon/head/access/ownership.hpp"
 
 #include <fcntl.h>
@@ -55,7 +56,7 @@ bool Ownership::has_blob(const Caller& caller, const std::string& sha256) const 
 bool Ownership::may_read_stored(const Caller& caller, const std::string& path) const {
     if (is_admin(caller)) return true;
     const std::string run_name = path.substr(0, path.find('/'));
-    if (run_name.empty()) return false;  // the root itself, which all users may read
+    if (run_name.empty()) return false;  // the storage root itself, which all users may read
     const std::set<std::string> users = users_at(run_name, "cluster://");
     return users.empty() || users == std::set<std::string>{caller.user};
 }

@@ -46,7 +46,7 @@ void recall_quotas(UserBytes& bytes, const std::map<std::string, std::string>& s
             limits.bytes = KeptBytes{.memory = number("memory", 0),
                                      .database = number("database", 0),
                                      .files = number("files", 0),
-                                     // a setting of an earlier version has none
+                                     // the setting of an earlier version has no limit of storage
                                      .storage = number("storage", bytes.limit_of(user).storage)};
         if (own.contains("streams")) limits.streams = static_cast<std::size_t>(number("streams", 0));
         set_own_limits(bytes, user, limits);

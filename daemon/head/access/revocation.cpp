@@ -13,7 +13,8 @@ namespace rtrain::head {
 namespace {
 
 constexpr std::int64_t announce_pause_ms = 500;
-// Pause per serial of a long list, so that thousands of nodes that leave in a row are sent together.
+// Each serial of a long list makes the pause before the list is sent this much longer, so that thousands of nodes that
+// leave in a row cause few messages.
 constexpr std::int64_t serials_each_ms = 10;
 constexpr std::int64_t leaf_lasts_ms = 366LL * 24 * 3'600'000;
 constexpr const char *issued_prefix = "issued/", *revoked_prefix = "revoked", *revoked_node_prefix = "revoked/";

@@ -15,8 +15,8 @@ double refilled(double left, std::int64_t passed_ms) {
 
 }  // namespace
 
-// Forgets parties. A party with all its attempts needs no entry. A party with one attempt used gains little when it is
-// forgotten.
+// Removes parties from the table. Parties that have all their attempts are removed first. Parties that have used one
+// attempt gain little by being forgotten.
 void SignInRate::forget_some(std::int64_t wall_ms) {
     const auto left = [wall_ms](const Party& party) { return refilled(party.left, wall_ms - party.counted_wall_ms); };
     std::erase_if(parties_, [&](const auto& entry) { return left(entry.second) >= burst; });

@@ -1,5 +1,5 @@
-// Bounds how often a party may sign in, or fail to: ten times at once, then once in six seconds. Used by the loop's
-// thread only.
+// Bounds how often a party may sign in, or may fail to sign in: ten times at once, then once in six seconds. Used by
+// the loop's thread only.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@ class SignInRate {
   public:
     static constexpr double burst = 10;
     static constexpr std::int64_t one_each_ms = 6'000;
-    // Bound on the parties. Beyond it, a party is forgotten that has made at most one attempt, at least a second ago.
-    // If there is none, all new parties share one rate.
+    // The most parties in the table. Beyond it, a party is removed that has made at most one attempt, at least a second
+    // ago. If there is no such party, all new parties share one rate.
     static constexpr std::size_t parties_most = 1'024;
     static constexpr std::int64_t kept_ms = 1'000;
 
-    // Takes one of `party`'s attempts. Returns false if it has none left.
+    // Takes one attempt of `party`. Returns false if the party has no attempt left.
     bool take(const std::string& party, std::int64_t wall_ms);
 
   private:

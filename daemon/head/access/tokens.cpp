@@ -196,7 +196,8 @@ std::string TokenBook::run_secret(const std::string& id) const {
     return storage::hex(crypto::hmac_sha256(run_key_, id));
 }
 
-// Workers that an earlier build launched, and that run on, keep the token that they began with.
+// A token in the form of an earlier version is also valid: workers that an earlier version launched, and that still
+// run, have such a token.
 bool TokenBook::opens_run(const std::string& id, const std::string& secret) const {
     const std::string earlier = crypto::sha256_hex(run_key_ + crypto::sha256_hex(run_key_ + id));
     return security::equal_constant_time(run_secret(id), secret) || security::equal_constant_time(earlier, secret);

@@ -16,39 +16,40 @@
 
 namespace rtrain::head {
 
-// joiner: a join token, valid for /v1/join alone. metrics: Prometheus' token, valid for /metrics alone.
+// joiner: a join token, valid only for /v1/join. metrics: Prometheus' token, valid only for /metrics.
 enum class Role { viewer, user, admin, node, joiner, metrics };
 std::optional<Role> role_of(std::string_view text);
 const char* to_text(Role role);
 
 struct Caller {
     Role role = Role::viewer;
-    std::string user;           // a person, or the person for whom a worker acts
-    std::string node;           // an agent's node
-    std::string token_id;       // a person's token
-    std::string run{};          // "run-17" for a run's own token
-    std::string certificate{};  // an agent's certificate: its serial number
-    std::string session{};      // a person in a browser: the session's id
+    std::string user;           // name of a person; of a worker: the person for whom it acts
+    std::string node;           // name of the node, if the caller is an agent
+    std::string token_id;       // id of the token, if a person uses one
+    std::string run{};          // "run-17", if the caller uses a run's own token
+    std::string certificate{};  // serial number of the certificate, if the caller is an agent
+    std::string session{};      // id of the session, if the caller is a person in a browser
 };
 
 bool is_admin(const Caller& caller);
 
 struct FreshToken {
     state::TokenRow row;
-    std::string text;  // shown once
+    std::string text;  // text of the token, which is shown once
 };
 struct TokenWish {
     Role role = Role::user;
     std::string user;
     std::int64_t now_wall_ms = 0, expires_wall_ms = 0;
     std::int64_t uses_left = -1;
-    std::string ca_fingerprint;  // contained in node tokens
-    std::string id;              // empty: a new id; otherwise the token replaces the one with this id
+    std::string ca_fingerprint;  // fingerprint of the CA, which the text of a node's token contains
+    std::string id;              // id of a token that the new one replaces; empty: the new token gets a new id
 };
 FreshToken make_token(const TokenWish& wish);
-bool is_user_name(const std::string& text);  // 1 to 255 letters, digits and . _ - @ +
+bool is_user_name(const std::string& text);  // true for 1 to 255 letters, digits and . _ - @ +
 Error bad_user_name();
-bool opens(const state::TokenRow& row, std::int64_t wall_ms);  // neither revoked, expired nor used up
+// true if the token is neither revoked, expired nor used up
+bool opens(const state::TokenRow& row, std::int64_t wall_ms);
 
 class TokenBook {
   public:
@@ -68,18 +69,22 @@ class TokenBook {
     // Checks a token for signing in. Its role must be viewer, user or admin; others give a conflict.
     Result<state::TokenRow> check_person_token(const std::string& text, std::int64_t wall_ms) const;
 
-    // Time of the token's last use since the head's start. Thread-safe.
+    // Record and return the time of the token's last use since the head's start. Thread-safe.
     void note_use(const std::string& id, std::int64_t wall_ms) const;
     std::optional<std::int64_t> last_used(const std::string& id) const;
 
-    void revoke_certificates(std::set<std::string> serials);  // adds serials
-    void set_left(const std::string& node, bool left);        // the node has left the cluster; a join clears that
+    // adds serials of certificates that are refused from now on
+    void revoke_certificates(std::set<std::string> serials);
+    // records that the node has left the cluster; when it joins again, that is cleared
+    void set_left(const std::string& node, bool left);
     bool left(const std::string& node) const;
 
-    // RTRAIN_TOKEN, derived from a key of this head. It needs no row, and is the same after a restart.
+    // Returns the run's RTRAIN_TOKEN, which is derived from a key of this head. It needs no row in the table, and is
+    // the same after a restart.
     std::string run_token(RunId run, const std::string& user);
-    // RTRAIN_CHANNEL: the certificate and key of the run's connections (security::make_channel). Derived likewise, and
-    // of the submission's key too: a restored head may give a run's number again. Fails where OpenSSL has no Ed25519.
+    // Returns the run's RTRAIN_CHANNEL: certificate and key for the run's own connections (security::make_channel). It
+    // is derived from the head's key and the submission's key, because a restored head may give the run's number to
+    // another run. Fails where OpenSSL has no Ed25519.
     Result<std::string> run_channel(RunId run, const std::string& submit_key) const;
     void forget_run(RunId run);
 
@@ -90,11 +95,11 @@ class TokenBook {
 
     mutable std::mutex guard_;
     std::map<std::string, state::TokenRow> rows_;
-    std::map<std::string, std::string> run_users_;      // "run-17" -> user, for live runs
-    mutable std::map<std::string, std::int64_t> used_;  // key: the token's id
+    std::map<std::string, std::string> run_users_;      // key: "run-17"; value: the run's user; only live runs
+    mutable std::map<std::string, std::int64_t> used_;  // key: the token's id; value: time of its last use
     std::string run_key_;
     std::set<std::string> revoked_;
-    std::set<std::string> left_;  // nodes
+    std::set<std::string> left_;  // names of nodes that have left the cluster
 };
 
 }  // namespace rtrain::head

@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Returns the blob's path; empty if the request was refused.
+// Returns the path of the blob that the URL names. Returns an empty text if the request was refused.
 std::string named_blob(Exchange& exchange, const HeadOptions& options) {
     const std::string& sha256 = exchange.variables["sha256"];
     const Status named = blob_name(sha256);
@@ -31,8 +31,8 @@ std::string named_blob(Exchange& exchange, const HeadOptions& options) {
     return "";
 }
 
-// Returns true if a node may read the blob: the code of its live attempts, or a blob that their jobs name (such as the
-// loop of a Python run).
+// Returns true if a node may read the blob: it is the code of the node's live attempts, or the jobs of these attempts
+// name it (such as the loop of a Python run).
 bool reached(const Exchange& exchange, const Submissions& submissions, const std::string& sha256) {
     if (exchange.caller.role != Role::node) return true;
     const Cluster& cluster = exchange.view.cluster;
@@ -44,7 +44,8 @@ bool reached(const Exchange& exchange, const Submissions& submissions, const std
     return false;
 }
 
-// A person may read the blobs that they have uploaded. A hash alone, which views and logs show, gives no access.
+// Returns true if the caller may read the blob. A person may read only blobs that they have uploaded. A hash, which
+// views and logs show, gives no access by itself.
 bool may_have(const Exchange& exchange, const Ownership& ownership) {
     return exchange.caller.role == Role::node || ownership.has_blob(exchange.caller, exchange.variables.at("sha256"));
 }
@@ -64,7 +65,7 @@ Status settle(const std::string& upload, const std::string& path, const std::str
     fs::rename(upload, path, failed);
     if (failed) return Error{ErrorCode::io, "moving to " + path + ": " + failed.message(), "check the head's disk"};
     return storage::disk::sync_directory(
-        fs::path(path).parent_path());  // so that the answer still holds after a power cut
+        fs::path(path).parent_path());  // the directory is synced, so that the blob still exists after a power failure
 }
 
 }  // namespace
@@ -74,10 +75,10 @@ void head_blob(Exchange& exchange, const HeadOptions& options, const Ownership& 
     const std::string path = named_blob(exchange, options);
     if (path.empty()) return;
     if (!reached(exchange, submissions,
-                 exchange.variables["sha256"]))  // the answer does not show whether the blob exists
+                 exchange.variables["sha256"]))  // the answer is the same whether the blob exists or not
         return exchange.responder->send(net::Response{.status = 404, .body = ""});
     if (!may_have(exchange, ownership)) return exchange.responder->send(net::Response{.status = 404, .body = ""});
-    // Counts as a use, since the caller is about to submit a job with it.
+    // Sets the blob's time, since the caller is about to submit a job with it.
     std::error_code absent;
     fs::last_write_time(path, fs::file_time_type::clock::now(), absent);
     exchange.responder->send(net::Response{.status = absent ? 404 : 200, .body = ""});

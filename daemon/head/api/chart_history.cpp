@@ -11,11 +11,13 @@
 namespace rtrain::head {
 namespace {
 
-// Bounds of an answer about all ranks: ranks, and points of all ranks together. They make about 4 MiB of text.
+// Bounds of one answer about all ranks: the number of ranks, and of points of all ranks together. They make about 4 MiB
+// of text.
 constexpr std::size_t ranks_most = 1'024;
 constexpr std::uint64_t ranks_points_most = 131'072;
 
-// `units_per_one`: of from and to, in the subject's own count.
+// Reads the window of a chart from the query. `units_per_one`: number of units of the subject's positions per unit of
+// `from` and `to`.
 Result<history::Window> window_of(const Exchange& exchange, std::uint64_t units_per_one) {
     std::uint64_t from = 0, to = 0, points = history::points_default;
     for (const auto& [name, value] : {std::pair{"from", &from}, {"to", &to}, {"points", &points}})
@@ -28,7 +30,7 @@ Result<history::Window> window_of(const Exchange& exchange, std::uint64_t units_
     return history::Window{.first = from / units_per_one, .last = to / units_per_one, .points = points};
 }
 
-// The members that name the answer's subject, as JSON text without braces.
+// Returns the members that name the answer's subject, as JSON text without braces.
 std::string head_of(const Exchange& exchange, json about) {
     about["schema_version"] = 1;
     if (const std::string key = exchange.query("key"); !key.empty()) about["key"] = key;
@@ -75,7 +77,7 @@ void get_run_history(Exchange& exchange, ChartHistory& charts) {
                                         .key = exchange.query("key"),
                                         .window = *window,
                                         .head = head_of(exchange, {{"run_id", exchange.view.run_id(run.id)}})};
-        // The answer includes reports that have been received but not written yet.
+        // The answer waits until all received reports are written, so that it includes them.
         exchange.durability.once_written(
             [kept = exchange, &charts, id = run.id, question = std::move(question)]() mutable {
                 if (!charts.of_run(id, std::move(question), reply_to(kept))) refuse_busy(kept);

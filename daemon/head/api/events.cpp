@@ -10,7 +10,7 @@ namespace rtrain::head {
 namespace {
 
 constexpr std::size_t rows_each = 200;
-constexpr std::size_t event_page_bytes = 2 << 20;  // bound on the texts of a page's events
+constexpr std::size_t event_page_bytes = 2 << 20;  // the most bytes of texts in one page
 
 void follow_events(Exchange& exchange, const state::SqliteJournal& journal, Feeds& feeds, std::uint64_t after,
                    std::optional<RunId> run) {

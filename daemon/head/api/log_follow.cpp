@@ -18,10 +18,12 @@ namespace rtrain::head {
 namespace {
 
 constexpr std::size_t file_bytes_at_once =
-    64 << 10;                                  // bound for each file in a turn, so that no rank displaces the others
-constexpr std::size_t sent_at_once = 1 << 20;  // bound for one look, and for unsent text
-constexpr std::uint64_t behind_at_most = 8 << 20;   // farther behind, the live stream skips lines and sends a notice
-constexpr std::int64_t complete_within_ms = 5'000;  // after the run's end; later lines are read without follow
+    64 << 10;  // the most bytes of one file per turn, so that no rank displaces the others
+constexpr std::size_t sent_at_once = 1 << 20;  // the most bytes that one look reads, and that may wait to be sent
+// bytes; a stream that is this far behind skips lines and sends a notice
+constexpr std::uint64_t behind_at_most = 8 << 20;
+// ms after the run's end; later lines can be read only without `follow`
+constexpr std::int64_t complete_within_ms = 5'000;
 
 constexpr std::size_t events_at_once = 200;
 
@@ -30,31 +32,32 @@ std::int64_t steady_ms() {
         .count();
 }
 
-// The position of a follower in each file, and the lines that a look at the files has read after it. A thread of the
-// pool makes a look.
+// The position of a follower in each file, and the lines after it that the last look at the files has read. A look is
+// made by a thread of the pool.
 struct LogLook {
     std::string directory;
     RunId run;
     LogQuestion question;
     bool newest = false;
-    std::optional<LineStates> states{};  // present if the client requests states
-    bool ids = false;                    // the last line of a look has the position of the stream as its id
+    std::optional<LineStates> states{};  // nullopt: the client does not request states of unfinished lines
+    bool ids = false;  // true: the last line of each look gets an event id, which is the position of the stream
     bool begun = false;
     std::uint32_t first_attempt = 0;
     LogPosition sent{};
-    struct Expected {  // ranks whose files are expected after the run's end
+    struct Expected {  // the ranks whose logs must arrive after the run's end
         std::uint32_t attempt = 0;
         std::vector<std::uint32_t> ranks{};
     };
     Expected expected{};
 
     std::vector<std::string> pieces{};
-    std::size_t bytes = 0;       // bytes of the pieces
-    std::size_t last_event = 0;  // its begin in the last piece
-    std::size_t next_file = 0;   // the file with which a look begins, modulo the number of files
+    std::size_t bytes = 0;       // bytes of all pieces together
+    std::size_t last_event = 0;  // where the last event begins in the last piece
+    std::size_t next_file = 0;   // index of the file with which the next look begins, modulo the number of files
     bool more = false, complete = true, progressed = false;
-    bool failed = false;                         // true if a file could not be read
-    std::optional<std::int64_t> state_due_ms{};  // time until which a state is held back
+    bool failed = false;  // true if a file could not be read
+    // milliseconds after which a state that was held back may be sent; nullopt: none is held back
+    std::optional<std::int64_t> state_due_ms{};
 
     void look() {
         pieces.clear();
@@ -99,7 +102,7 @@ struct LogLook {
         return true;
     }
 
-    // A client's position may name files that do not exist. They are dropped.
+    // Removes files that do not exist from the position, because a client may send any position.
     void forget_invented(const std::vector<LogFile>& files) {
         LogPosition real;
         for (const LogFile& file : files)
@@ -107,7 +110,7 @@ struct LogLook {
         sent = std::move(real);
     }
 
-    // Sets the begin of the stream: at the last `tail` lines, at a time, or at the first line.
+    // Sets the begin of the stream at the last `tail` lines, if the client requests that.
     void begin(const std::vector<LogFile>& files) {
         for (const LogFile& file : files)
             if (question.tail) sent[file.name] = tail_offset(file, *question.tail);
@@ -115,7 +118,8 @@ struct LogLook {
 
     static std::uint64_t tail_offset(const LogFile& file, std::size_t lines) {
         std::uint64_t offset = file.bytes > file_bytes_at_once ? file.bytes - file_bytes_at_once : 0;
-        const bool whole = !file.cuts.empty() && file.cuts.back().end >= offset;  // the rest of the file begins here
+        // the text after a removed part begins at or after this offset
+        const bool whole = !file.cuts.empty() && file.cuts.back().end >= offset;
         if (whole) offset = std::min(file.cuts.back().end, file.bytes);
         const bool cut = offset > 0 && !whole;
         auto read = read_lines(file.path, offset, file_bytes_at_once, Unfinished::take);
@@ -174,8 +178,8 @@ struct LogLook {
                                     state.value_or(""), LineEnd::not_yet);
     }
 
-    // Sends the newest state of the line that begins at `at`. If the file has more than that line, a later look reads
-    // it.
+    // Sends the newest state of the unfinished line that begins at `at`. If the file has more than that line by now, a
+    // later look reads it.
     void put_state(std::string& out, const LogFile& file, std::uint64_t at) {
         if (at >= file.bytes || file.bytes - at >= file_bytes_at_once || storage::cut_from(file.cuts, at)) return;
         const std::string tail = read_bytes(file.path, at, static_cast<std::size_t>(file.bytes - at));
@@ -191,7 +195,7 @@ struct LogLook {
     }
 };
 
-// Reads the requested interval of states: one state of each file in `states_ms`.
+// Reads the query parameter `states_ms`: for each file, one state of its unfinished line in so many milliseconds.
 std::optional<LineStates> states_asked(const Exchange& exchange) {
     const std::string text = exchange.query("states_ms");
     std::int64_t apart_ms = 0;
@@ -247,7 +251,8 @@ class LogFollower : public std::enable_shared_from_this<LogFollower> {
   private:
     enum class Looking { no, now, done };
 
-    // Returns true if the look after the run's end has read the last line, or if the stream no longer waits for lines.
+    // Returns true if the stream is complete: the look after the run's end has read the last line, or no more lines are
+    // awaited.
     bool shows_all(const Run& run) const {
         const bool late = wall_ms() - run.ended_wall_ms > complete_within_ms;
         return !look_->failed && (look_->complete || (late && !look_->progressed));
@@ -290,7 +295,7 @@ class LogFollower : public std::enable_shared_from_this<LogFollower> {
         const Attempt& newest = *attempts.back();
         expected.attempt = newest.id.number;
         for (std::uint32_t rank = 0; rank < newest.workers.size(); ++rank) {
-            if (newest.workers[rank].pid == 0) continue;  // the rank has not run
+            if (newest.workers[rank].pid == 0) continue;  // the rank has never run, so it has no log
             const auto node = view_.cluster.nodes.find(newest.workers[rank].seat.node);
             const bool is_simulated = node != view_.cluster.nodes.end() && node->second.labels.contains("simulated");
             if (!is_simulated) expected.ranks.push_back(rank);  // the ranks of a simulated node print nothing
@@ -316,11 +321,11 @@ class LogFollower : public std::enable_shared_from_this<LogFollower> {
     const net::Background background_;
     const state::SqliteJournal& journal_;
     Feeds& feeds_;
-    const std::shared_ptr<LogLook> look_;  // used by the pool during a look
+    const std::shared_ptr<LogLook> look_;  // a thread of the pool uses it during a look
     std::optional<std::uint64_t> notices_after_;
     Looking looking_ = Looking::no;
-    std::optional<std::uint64_t> seen_news_;     // value at the begin of the last look
-    std::optional<std::uint64_t> noticed_news_;  // value at the last reading of notices
+    std::optional<std::uint64_t> seen_news_;     // value of Feeds::news() at the begin of the last look
+    std::optional<std::uint64_t> noticed_news_;  // value of Feeds::news() when notices were last read
     bool looks_again_ = false;                   // true while a timer runs for a state that was held back
     bool state_due_ = false;                     // true once that timer has ended
     bool ended_before_ = false;                  // true if the run had ended at the begin of the last look
@@ -354,7 +359,8 @@ void follow_logs(Exchange& exchange, const LogIntake& logs, const state::SqliteJ
     if (!look.sent.empty()) look.question.tail.reset();
     const auto attempts = attempts_of(exchange.view.cluster, following.run);
     if (look.newest && !attempts.empty()) look.first_attempt = attempts.back()->id.number;
-    // Later attempts belong to the stream too, and a claim may give the newest attempt a higher number.
+    // Without a given attempt, later attempts belong to the stream too. The newest one may also get a higher number by
+    // its claim.
     if (look.newest) look.question.attempts.reset();
     auto follower = std::make_shared<LogFollower>(exchange, journal, feeds, std::move(look));
     follower->on_ready(

@@ -1,4 +1,4 @@
-// Logs of a run: what was written so far as JSON lines, or followed (log_follow.cpp).
+// Answers with the logs of a run: the lines that were written so far as JSON lines, or a stream (log_follow.cpp).
 #include <memory>
 #include <utility>
 
@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::int64_t retry_after_s = 2;
 
-// Sends the present lines. They are read as fast as the client receives them, so the answer needs no file and little
-// memory.
+// Returns an answer with the present lines. They are read as fast as the client receives them, so the answer needs no
+// file and little memory.
 net::Response lines_answer(const Exchange& exchange, const std::string& directory, std::shared_ptr<LogMerge> lines,
                            LogAnswers::Place place) {
     net::Response answer{.status = 200, .content_type = "application/jsonl", .place = directory};

@@ -20,18 +20,19 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::size_t xids_most = 32;  // for each GPU
+constexpr std::size_t xids_most = 32;  // the most kinds of errors (Xid) that are shown for each GPU
 constexpr std::array<std::string_view, 2> places = {"data", "scratch"};
 constexpr std::size_t users_most = 100;
-constexpr std::size_t readers_max = 8, readers_max_of_user = 2;  // waiting readers; each gets megabytes
+// the most readers that may wait; each gets megabytes of text
+constexpr std::size_t readers_max = 8, readers_max_of_user = 2;
 
-// Leaves out a value below 0, which an agent sends for an unknown value.
+// Converts a number of an agent. Returns nullopt for a value below 0, with which an agent says "unknown".
 std::optional<double> known(std::int64_t value, double units_per_one) {
     if (value < 0) return std::nullopt;
     return static_cast<double>(value) / units_per_one;
 }
 
-// Bounds the number of label values, since a node chooses the numbers of the errors.
+// Returns the first few entries of `xids`, because a node chooses the numbers, and each becomes a label value.
 std::map<std::uint64_t, std::uint64_t> few(const std::map<std::uint64_t, std::uint64_t>& xids) {
     std::map<std::uint64_t, std::uint64_t> shown;
     for (const auto& xid : xids)
@@ -75,7 +76,7 @@ metrics::LiveNode live_node(const protocol::Heartbeat& heartbeat, const Node& no
     return shown;
 }
 
-// Returns nullopt if the file system does not report it.
+// Returns the disk's free and total bytes; nullopt if the file system does not report them.
 std::optional<metrics::LiveDisk> disk_of(const std::string& directory) {
     struct statvfs disk{};
     if (::statvfs(directory.c_str(), &disk) != 0) return std::nullopt;
@@ -97,7 +98,7 @@ std::map<std::string, std::int64_t> by_place(const KeptBytes& bytes) {
     return {{"memory", bytes.memory}, {"database", bytes.database}, {"files", bytes.files}, {"storage", bytes.storage}};
 }
 
-// Returns the users with the most kept bytes.
+// Adds the users with the most stored bytes.
 void add_users(metrics::Live& live, const UserBytes& bytes) {
     const auto total = [](const KeptBytes& of) { return of.memory + of.database + of.files; };
     std::vector<std::pair<std::string, KeptBytes>> users;
@@ -110,13 +111,13 @@ void add_users(metrics::Live& live, const UserBytes& bytes) {
     live.head_disk_reserved = {{"files", bytes.scarce_for_files()}, {"rows", bytes.scarce_for_rows()}};
 }
 
-struct Steps {  // the steps of one run's ranks
+struct Steps {  // the steps that the ranks of one run report
     std::int64_t fastest_ms = 0, slowest_ms = 0;
 };
 
 }  // namespace
 
-// The data of one page.
+// The data from which one page is made.
 struct MetricsPage::Making {
     Making(const View& seen, const Sessions& agents, std::string directory)
         : view(seen),
@@ -140,7 +141,7 @@ struct MetricsPage::Making {
     void take_report(RunId run) {
         if (auto row = view.reports.last(run)) reports[run] = std::move(row);
     }
-    net::Response page(metrics::Metrics& counted);  // may be called by another thread
+    net::Response page(metrics::Metrics& counted);  // makes the text; any thread may call it
 };
 
 bool MetricsPage::Making::take_node() {

@@ -34,7 +34,8 @@ class MetricsPage {
         std::string user;
         std::shared_ptr<net::Responder> responder;
     };
-    // Answers later, on the loop. Returns false if too many requests wait already, of this user or of all users.
+    // Adds a reader, who gets the page later, on the loop. Returns false if too many readers wait already, of this user
+    // or of all users.
     bool request(Reader reader);
 
   private:
@@ -44,10 +45,11 @@ class MetricsPage {
     void answer(const net::Response& page);
 
     const Uses uses_;
-    std::vector<Reader> waiting_, served_;  // requests for the next page; requests that the current page answers
+    // `waiting_`: readers of the next page; `served_`: readers of the page that is being made
+    std::vector<Reader> waiting_, served_;
     bool making_ = false;
     net::WorkThread thread_{
-        net::ThreadPriority::behind_loop};  // the last member, so that it ends before the data that it uses
+        net::ThreadPriority::behind_loop};  // the last member, so that the thread ends before the data that it uses
 };
 
 }  // namespace rtrain::head

@@ -9,9 +9,10 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::size_t xids_of_device_most = 32;  // for each GPU
+constexpr std::size_t xids_of_device_most = 32;  // the most kinds of errors (Xid) that are shown for each GPU
 
-// Returns a number of an agent's message; null for a number below 0, which an agent sends for an unknown value.
+// Returns a number of an agent's message as JSON. Returns null for a number below 0, with which an agent says
+// "unknown".
 json known_or_null(std::int64_t value, double units_per_one) {
     return value < 0 ? json() : json(static_cast<double>(value) / units_per_one);
 }
@@ -31,7 +32,8 @@ void add_live(json& device, const protocol::GpuHeartbeat& gpu) {
     device["xids"] = std::move(xids);
 }
 
-// Returns each GPU: its holders with their amounts, the free amount, and the values of NVML if there are any.
+// Returns an entry for each GPU: its holders with their amounts, the free amount, and the values of NVML if there are
+// any.
 json devices_json(const View& view, const Node& node, const NodeView& capacity, const ClusterIndex& index,
                   const protocol::Heartbeat& heartbeat) {
     std::vector<json> held_by(node.gpus, json::array());
@@ -160,7 +162,8 @@ void post_quarantine(Exchange& exchange, const Sessions& sessions) {
         NodeQuarantined{.node = NodeId{exchange.variables["node"]}, .by = exchange.caller.user, .reason = *reason});
 }
 
-// Refused while the machine is being deleted, since new workers there would end with it.
+// Undrains a node. Refuses while the node's machine is being released, since new workers on it would end with the
+// machine.
 void post_undrain(Exchange& exchange, const Sessions& sessions, const Autoscaler& autoscaler) {
     const std::string& node = exchange.variables["node"];
     if (autoscaler.releases(node))
@@ -169,14 +172,16 @@ void post_undrain(Exchange& exchange, const Sessions& sessions, const Autoscaler
     change_node(exchange, sessions, NodeUndrained{NodeId{exchange.variables["node"]}});
 }
 
-// Revokes the node's certificates, here and at every agent. Only a new join token adds the node again.
+// Removes the node from the cluster. Revokes its certificates at the head and at every agent, so it can only return
+// with a new join token.
 void post_leave(Exchange& exchange, Sessions& sessions, TokenBook& tokens, Revocations& revocations) {
     const std::string node = exchange.variables["node"];
     if (!exchange.view.cluster.nodes.contains(NodeId{node})) return reply_node(exchange, sessions, NodeId{node});
     revocations.revoke(node);
     tokens.set_left(node, true);
     exchange.events.save(
-        {.tokens = {}, .settings = {{"left/" + node, "1"}}, .done = {}});  // durable together with the event below
+        // this setting becomes durable together with the event below
+        {.tokens = {}, .settings = {{"left/" + node, "1"}}, .done = {}});
     sessions.take_lost_checkpoints(node, "left the cluster");
     exchange.events.take(NodeLeft{NodeId{node}}, [kept = exchange, &sessions, node](const Decision& decision) mutable {
         if (decision.refused) return refuse(kept, *decision.refused);

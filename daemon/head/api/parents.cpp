@@ -1,4 +1,4 @@
-// A label of the job names the parent, so it exists as long as the job.
+// See parents.hpp. A label of the job names the parent, so the parent is known as long as the job exists.
 #include "daemon/head/api/parents.hpp"
 
 #include <set>
@@ -12,7 +12,8 @@ namespace {
 
 constexpr const char* parent_label = "rtrain.parent";
 
-// Returns the run whose worker sends the request. Its token has been checked before, and has the id "run-17".
+// Returns the run whose worker sends the request. Such a worker uses the run's token, with the id "run-17". The token
+// has been checked before.
 std::optional<RunId> asking_run(const Exchange& exchange) {
     constexpr std::string_view bearer = "Bearer ", run = "run-";
     const std::string header = exchange.request.header("authorization");
@@ -44,7 +45,7 @@ Status mark_parent(const Exchange& exchange, spec::Job& job) {
     return Done{};
 }
 
-// The name of a session is combined with its token, so no user can join another user's session.
+// Combines the name of a session with the token, so that no user can join another user's session.
 std::string submitting_program(const Exchange& exchange, const std::string& session) {
     const auto& runs = exchange.view.cluster.runs;
     if (const auto asking = asking_run(exchange)) {
@@ -61,7 +62,7 @@ std::vector<RunId> submitted_below(const View& view, RunId parent) {
     std::vector<RunId> children;
     std::set<std::string> above{view.run_id(parent)};
     for (const auto& [id, run] :
-         view.cluster.runs) {  // in the order of their numbers, so a parent is visited before its children
+         view.cluster.runs) {  // runs are visited by their numbers, so a parent comes before its children
         if (!above.contains(parent_of(run))) continue;
         above.insert(view.run_id(id));
         if (!terminal(run.state)) children.push_back(id);

@@ -62,13 +62,14 @@ void merge(json& rules, const json& change) {
     }
 }
 
-// The number of times that a change is applied again because the queues changed before it was decided. Each time needs
-// the commit of another change in between.
+// The most times that a change is applied again. Each time, another change of the queues was committed before this one
+// was decided.
 constexpr int attempts_most = 8;
 
 using Answer = std::function<void(Exchange&, const Decision&)>;
 
-// Sends the new rules to the core. `changed_from` is given if only some of them change.
+// Sends the new rules to the core. `changed_from`: the rules from which a change of some queues was made; nullopt: all
+// queues are replaced.
 void configure(Exchange& exchange, const std::string& text, std::optional<Queues> changed_from, Answer answer) {
     spec::QueuesAnswer read = spec::read_queues(text);
     if (!read.queues)
@@ -86,7 +87,7 @@ void configure(Exchange& exchange, const std::string& text, std::optional<Queues
         });
 }
 
-// Answers with all queues when they are durable.
+// Answers with all queues, after the change is durable.
 void answer_configured(Exchange& exchange, const Decision& decision) {
     decision.refused ? refuse(exchange, *decision.refused) : get_queues(exchange);
 }
@@ -104,7 +105,8 @@ void change_queues(Exchange& exchange, const ChangeOfQueues& change, int attempt
               [before, change, attempts_left, row](Exchange& kept, const Decision& decision) {
                   const bool outdated = decision.refused && kept.view.cluster.queues != before;
                   if (!outdated || attempts_left <= 1) return answer_configured(kept, decision);
-                  if (kept.audit) *kept.audit = row;  // The refused event took the row and dropped it.
+                  // The audit row is restored, because the refused event has taken and dropped it.
+                  if (kept.audit) *kept.audit = row;
                   const Auditing auditing(kept.events, kept.audit);
                   change_queues(kept, change, attempts_left - 1);
               });

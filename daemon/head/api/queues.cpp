@@ -23,7 +23,8 @@ json sums_json(const Sums& sums) {
     return out;
 }
 
-// Returns the queue and every queue below it. The number of steps is bounded, since parents could form a circle.
+// Returns true if `queue` is `above`, or lies below it. The number of steps is bounded, since parents could form a
+// circle.
 bool lies_below(const Queues& queues, std::string queue, const std::string& above) {
     for (std::size_t steps = 0; steps <= queues.rules.size(); ++steps) {
         if (queue == above) return true;
@@ -50,7 +51,8 @@ json budget_json(const std::string& user, const core::BudgetState& state, Time n
             {"frees_in_ms", state.frees ? json(std::max<std::int64_t>((*state.frees - now).ms, 0)) : json()}};
 }
 
-// Returns the queue's budget, and those of its users who have used GPUs within the window or have a budget by name.
+// Returns the queue's own budget, and the budgets of those users who have used GPUs within the window or have a budget
+// by name.
 json budgets_json(const Cluster& cluster, const std::string& queue, const QueueRules& rules, Time now) {
     json out = json::array();
     if (!rules.has_budgets()) return out;

@@ -15,7 +15,7 @@ json seconds_or_null(std::int64_t ms) { return ms < 0 ? json() : json(static_cas
 
 struct Heard {
     const protocol::WorkerHeartbeat* worker = nullptr;
-    const std::vector<protocol::GpuHeartbeat>* gpus = nullptr;  // the GPUs of its node
+    const std::vector<protocol::GpuHeartbeat>* gpus = nullptr;  // all GPUs of the rank's node
 };
 
 void add_gpus(json& out, const Worker& worker, const std::vector<protocol::GpuHeartbeat>& gpus) {
@@ -43,9 +43,10 @@ json rank_json(const Attempt& attempt, std::uint32_t rank, const Heard& heard) {
     return out;
 }
 
-using Heartbeats = std::map<std::uint32_t, Heard>;  // by rank
+using Heartbeats = std::map<std::uint32_t, Heard>;  // key: the rank
 
-// Reads from a node's heartbeat only the ranks that run on the node.
+// Returns what the heartbeats of nodes contain about the attempt's ranks. A node is believed only about ranks that run
+// on it.
 Heartbeats heartbeats_of(const View& view, const Sessions& sessions, const Attempt& attempt) {
     Heartbeats out;
     std::set<std::string> nodes;

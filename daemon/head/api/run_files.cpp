@@ -29,11 +29,11 @@ namespace rtrain::head {
 namespace {
 
 namespace fs = std::filesystem;
-// A value of a checkpoint: its validation, or whether a trial that starts from it holds it. Both spare it from
-// deletion.
+// Prefixes of the keys of a checkpoint's values: the state of its validation, and whether a trial that starts from it
+// needs it. Both kinds can protect the checkpoint from deletion.
 constexpr std::string_view validation_prefix = "validation-", hold_prefix = "held-";
 
-// The path of a run's directory on this machine. `base` is empty if this machine cannot read it.
+// The directory of a run on this machine: `base`/`name`. `base` is empty if this machine cannot read it.
 struct Place {
     std::string base, name, storage_path;
     std::string user;  // the user that run.json must name; empty: any user
@@ -51,11 +51,12 @@ Place place_of(const Exchange& exchange, const HeadOptions& options, const Run& 
 
 struct RunDirectory {
     storage::Descriptor directory;
-    std::optional<storage::FileUser> owner;  // the directory is read with this user's rights; nullopt: with the head's
+    // the user with whose rights the directory is read; nullopt: the head's own rights
+    std::optional<storage::FileUser> owner;
 };
 
-// Opens the directory and checks that its run.json names the caller, since a user chooses the storage path and it may
-// lead anywhere. A head that is root reads the directory with the rights of the owner of run.json.
+// Opens the run's directory. Checks that its run.json names the user, since a user chooses the storage path and it may
+// lead anywhere. A root head reads the directory with the rights of the owner of run.json.
 Result<RunDirectory> opened(const Place& place) {
     const Error unseen{ErrorCode::not_found,
                        "the head does not see the directory of run " + place.name + " at " + place.storage_path,
@@ -109,10 +110,11 @@ Result<json> listed(const Place& place, const std::string& prefix) {
     const auto files = files_beneath(run->directory, prefix);
     json items = json::array();
     if (!files && files.error().code == ErrorCode::unauthorised) return files.error();
-    if (!files) return items;  // no such folder
+    if (!files) return items;  // the run has no such folder
     std::string directory;
     bool shown = false;
-    for (const FoundFile& file : *files) {  // either all files of one directory are shown, or none
+    // if one file of a directory is not rtrain's, none of the directory's files is shown
+    for (const FoundFile& file : *files) {
         const std::string above = file.path.substr(0, std::min(file.path.rfind('/'), file.path.size()));
         if (above != std::exchange(directory, above) || above == file.path) shown = ours(run->directory, file.path);
         if (shown) items.push_back({{"path", file.path}, {"bytes", file.bytes}});
@@ -120,7 +122,7 @@ Result<json> listed(const Place& place, const std::string& prefix) {
     return items;
 }
 
-// Returns the prefix of a value of a checkpoint, empty for another value.
+// Returns the prefix of a key that belongs to a checkpoint's value. Returns an empty text for any other key.
 std::string_view prefix_of(const std::string& key) {
     for (const std::string_view prefix : {validation_prefix, hold_prefix})
         if (key.starts_with(prefix)) return prefix;
@@ -137,8 +139,9 @@ Error bad_key(const std::string& key) {
     return {ErrorCode::usage, "'" + key + "' is no key", "use letters, digits, '.', '_', '-', '~' and '%'"};
 }
 
-// Returns the checkpoint that the key names, percent-encoded because a checkpoint's directory may lie deeper. Empty for
-// another way to write the same name, so that a checkpoint has one value of each kind.
+// Returns the checkpoint that the key names. The name is percent-encoded, because a checkpoint's directory may lie
+// deeper. Returns an empty text if the key is another way to write the same name, so that a checkpoint has only one
+// value of each kind.
 std::string directory_in(const std::string& key) {
     const std::string_view name = std::string_view(key).substr(prefix_of(key).size());
     const auto directory = storage::percent_decoded(name, storage::Plus::literal);
@@ -146,7 +149,8 @@ std::string directory_in(const std::string& key) {
     return canonical ? *directory : "";
 }
 
-// Returns true if a value of a checkpoint spares it: it waits for its validation, or a trial holds it.
+// Returns true if the value protects its checkpoint from deletion: the checkpoint waits for its validation, or a trial
+// needs it.
 bool spares(std::string_view prefix, const json& value) {
     if (!value.is_object()) return false;
     return value.value("status", json()) == json(prefix == hold_prefix ? "HELD" : "PENDING_VALIDATION");
@@ -154,14 +158,15 @@ bool spares(std::string_view prefix, const json& value) {
 
 struct ValueWrite {
     std::string directory, key, aside;
-    std::shared_ptr<const std::string> body;  // shared, since it may have megabytes
+    // content of the value; shared between copies, since it may have megabytes
+    std::shared_ptr<const std::string> body;
     std::string user;
-    const UserBytes* bytes = nullptr;  // counts the user's stored bytes
+    const UserBytes* bytes = nullptr;  // where the user's stored bytes are counted
     std::string path() const { return directory + "/" + key; }
 };
 
-// Returns the event of a value that decides which checkpoints are kept. The checkpoint's value of the other kind, which
-// lies in the same directory, counts too.
+// Returns the event for a value that changes which checkpoints are kept. The checkpoint's value of the other kind,
+// which is stored in the same directory, is taken into account.
 std::optional<CheckpointValidated> validation_in(const ValueWrite& write, RunId run, const std::string& score) {
     const std::string_view prefix = prefix_of(write.key);
     const json value = parsed_or_null(*write.body);
@@ -174,15 +179,15 @@ std::optional<CheckpointValidated> validation_in(const ValueWrite& write, RunId 
     return event;
 }
 
-// Returns whether the value belongs to a checkpoint that is gone, or to none.
+// Returns true if the key names a checkpoint that the run does not have, or no checkpoint.
 bool of_no_checkpoint(const View& view, RunId run, const std::string& key) {
     return !prefix_of(key).empty() && !view.cluster.checkpoints.contains({.run = run, .directory = directory_in(key)});
 }
 
-// The files in a run's directory of values.
+// What a run's directory of values contains.
 struct Values {
-    std::size_t count = 0;  // number of values that the limit counts: those of checkpoints are not counted
-    std::vector<std::string> checkpoints;  // keys of values of checkpoints
+    std::size_t count = 0;  // number of values that count for the limit; values of checkpoints do not count
+    std::vector<std::string> checkpoints;  // keys of the values that belong to checkpoints
 };
 Values values_in(const std::string& directory) {
     Values values;
@@ -224,7 +229,7 @@ Result<ValueWritten> write_value(const ValueWrite& value) {
     return written;
 }
 
-// Removes the values of checkpoints that no longer exist, or all values if the run was removed. Then answers.
+// Removes the values of checkpoints that no longer exist; all values, if the run was removed. Then answers the request.
 void reply_without_outdated(Exchange& exchange, RunId run, const ValueWrite& value, const Values& values,
                             std::int64_t written_bytes, UserBytes& bytes) {
     const bool run_is_gone = !exchange.view.cluster.runs.contains(run);
@@ -245,24 +250,26 @@ void reply_without_outdated(Exchange& exchange, RunId run, const ValueWrite& val
     on_pool(exchange, remove, [answer](Exchange& to, const Status&) { reply_json(to, 200, answer); });
 }
 
-// Counts a value that is on disk, and answers.
+// Counts a value that was written to the disk, and answers the request.
 void value_written(Exchange& exchange, RunId run, const ValueWrite& value, const ValueWritten& written,
                    UserBytes& bytes) {
     const auto size = static_cast<std::int64_t>(value.body->size());
-    bytes.add(run, Kept::values, {.files = size - written.bytes_before});  // the run still exists
+    // bytes are counted only if the run still exists
+    bytes.add(run, Kept::values, {.files = size - written.bytes_before});
     reply_without_outdated(exchange, run, value, written.beside, size, bytes);
 }
 
-// Returns the place on the pool where a user's values are written, so that a user waits only for own values.
+// Returns the key under which a user's values are written on the pool. Work with one key runs one after the other, so
+// that a user waits only for their own values.
 std::string writing_place(const Run& run) { return "the values of " + run.user; }
 
 struct CheckpointValue {
     std::optional<CheckpointValidated> validated{};
     ValueWritten written{};
-    bool is_gone = false;  // the checkpoint is gone, and nothing was written
+    bool is_gone = false;  // true: the checkpoint no longer exists, and nothing was written
 };
 
-// Waits for the disk.
+// Writes a checkpoint's value, unless the checkpoint no longer exists. Blocks on the disk.
 Result<CheckpointValue> write_value_of_checkpoint(const ValueWrite& value, RunId run, const std::string& score,
                                                   bool gone) {
     CheckpointValue out{.validated = validation_in(value, run, score), .is_gone = gone};
@@ -278,7 +285,8 @@ Result<CheckpointValue> write_value_of_checkpoint(const ValueWrite& value, RunId
     return out;
 }
 
-// Called when the value is on disk, or its checkpoint no longer exists.
+// Sends the event of a value to the core. Called after the value was written, or after its checkpoint was found
+// missing.
 void decide_value(Exchange& exchange, RunId run, const ValueWrite& value, CheckpointValue done, UserBytes& bytes) {
     if (done.is_gone) return reply_without_outdated(exchange, run, value, done.written.beside, 0, bytes);
     if (!done.validated) return value_written(exchange, run, value, done.written, bytes);
@@ -288,8 +296,8 @@ void decide_value(Exchange& exchange, RunId run, const ValueWrite& value, Checkp
                          });
 }
 
-// Values of a run's checkpoints are written and decided one at a time, since each may change which checkpoints are
-// kept.
+// Stores a value of a checkpoint. Such values of one run are written and decided one at a time, since each may change
+// which checkpoints are kept.
 void put_value_of_checkpoint(Exchange& exchange, const Run& run, const ValueWrite& value, UserBytes& bytes,
                              RunLocks& locks) {
     locks.take(run.id, [kept = exchange, run = run.id, place = writing_place(run),
@@ -303,7 +311,7 @@ void put_value_of_checkpoint(Exchange& exchange, const Run& run, const ValueWrit
     });
 }
 
-// Waits for the disk, for as long as the checkpoint's files take.
+// Hashes the checkpoint's files and returns their faults. Blocks on the disk for as long as that takes.
 Result<std::vector<std::string>> faults_of(const Place& place, const std::string& directory) {
     const auto run = opened(place);
     if (!run) return run.error();
@@ -316,7 +324,7 @@ Result<std::vector<std::string>> faults_of(const Place& place, const std::string
 
 }  // namespace
 
-// Each user's checkpoints are verified at a place of their own on the pool, since that takes long.
+// Verifies the run's checkpoints. Each user's verifications have their own place on the pool, since they take long.
 void post_verify(Exchange& exchange, const HeadOptions& options) {
     with_run(exchange, [&](const Run& run) {
         const auto body = body_of(exchange);

@@ -27,17 +27,18 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::int64_t patience_ms = 45'000;  // for all nodes together; less than the time limit of the command line
+constexpr std::int64_t patience_ms = 45'000;  // ms for all nodes together; less than the time limit of the command line
 
 bool on_cluster(const Run& run) { return run.storage_path.empty() || run.storage_path.starts_with("cluster://"); }
 
-// A run's directory on this machine. It is open from the check of its run.json until its removal, so that a user who
-// renames directories meanwhile cannot cause the removal of another directory.
+// A run's directory on this machine. The directory stays open from the check of its run.json until its removal. So a
+// user who renames directories meanwhile cannot cause the removal of another directory.
 struct Directory {
-    std::string path;  // for people
+    std::string path;  // path of the directory, for messages
     storage::Descriptor base, itself;
     std::string name;
-    struct stat owner{};  // a head that is root removes the directory with this owner's rights
+    // facts about the owner of run.json; a root head removes the directory with the owner's rights
+    struct stat owner{};
 };
 using Held = std::shared_ptr<Directory>;  // null: this machine cannot read the directory
 
@@ -53,7 +54,8 @@ Held local_directory(const HeadOptions& options, const Run& run) {
         Directory{base + "/" + run.name, std::move(*top), std::move(*itself), run.name, {}});
 }
 
-std::vector<RunId> in_the_same_place(const View& view, const Run& run) {  // including `run`; the oldest first
+// Returns the runs that have had the same name at the same storage path, including `run`; the oldest is first.
+std::vector<RunId> in_the_same_place(const View& view, const Run& run) {
     std::vector<RunId> out;
     for (const RunId id : view.names.named(run.name))
         if (storage::same_place(view.cluster.runs.at(id).storage_path, run.storage_path)) out.push_back(id);
@@ -63,12 +65,12 @@ std::vector<RunId> in_the_same_place(const View& view, const Run& run) {  // inc
 // Returns true if an attempt of the run has claimed its directory. Otherwise the directory has no file of the run.
 bool has_claimed(const View& view, const Run& run) {
     for (const Attempt* attempt : attempts_of(view.cluster, run.id))
-        if (attempt->master_port != 0) return true;  // set by the node that claimed the attempt
+        if (attempt->master_port != 0) return true;  // the port is set by the node that claimed the attempt
     return run.checkpoints > 0;
 }
 
-// Returns the run ids that run.json may have. Empty: any run of this cluster, since the record of an earlier run may
-// have been removed.
+// Returns the ids that run.json may contain: those of the runs that used the directory. Returns an empty list if any
+// run of this cluster is allowed, since the record of an earlier run may have been removed.
 std::vector<std::string> names_in_header(const View& view, const Run& run) {
     std::vector<std::string> out;
     if (run.resume && has_claimed(view, run)) return out;
@@ -76,7 +78,7 @@ std::vector<std::string> names_in_header(const View& view, const Run& run) {
     return out;
 }
 
-// Returns true if the directory's run.json names this run, and `user` unless that is empty.
+// Returns true if the directory's run.json names this run. Unless `user` is empty, run.json must also name that user.
 bool is_of(const View& view, const Run& run, Directory& directory, const std::string& user) {
     const auto [header, owner] = run_header(directory.itself);
     directory.owner = owner;
@@ -88,7 +90,7 @@ bool is_of(const View& view, const Run& run, Directory& directory, const std::st
                                         [&](const std::string& name) { return header["run_id"] == json(name); });
 }
 
-// Returns an error if another run uses the directory, or has used it after this run. The files belong to that run.
+// Returns an error if the files belong to another run: it uses the directory now, or has used it after this run.
 std::optional<Error> of_another(const View& view, const Run& run) {
     const Run* owner = nullptr;
     for (const RunId id : in_the_same_place(view, run)) {
@@ -126,20 +128,20 @@ struct Removal {
     std::string name, run_path;
     json answer;
     std::vector<std::pair<std::string, protocol::AttemptRef>> held;
-    std::vector<std::string> nodes;  // connected nodes of the run that have no order yet
-    std::string asked;               // names of the run's nodes, for messages
+    std::vector<std::string> nodes;  // nodes of the run that are connected, and have not received the order yet
+    std::string asked;               // names of all the run's nodes, for messages
     bool removed = false;            // true if a node has removed files
-    std::int64_t deadline_ms = 0;    // monotonic clock
+    std::int64_t deadline_ms = 0;    // time at which the removal fails; monotonic clock
     protocol::Clear order;
 };
 using Shared = std::shared_ptr<Removal>;
 
-struct SetAside {  // an empty name: nothing is set aside
+struct SetAside {  // name of the renamed directory; empty: nothing was renamed
     Held directory;
     std::string name;
 };
 
-// Runs `work`, on a thread that may wait for a disk, with the rights of the directory's owner.
+// Runs `work` with the rights of the directory's owner. Called on a thread that may wait for a disk.
 template <class Work>
 auto as_owner(const Directory& directory, const Work& work) -> decltype(work()) {
     const storage::WornRights rights(storage::other_owner(directory.owner));
@@ -184,7 +186,8 @@ void node_answered(const Shared& removal, const std::string& node, const protoco
     remove_on_nodes(removal);
 }
 
-// Returns an error if the files may no longer be removed: another run may have resumed from them meanwhile.
+// Returns an error if the files may no longer be removed, because another run may have resumed from them since the
+// request.
 std::optional<Error> in_the_way(const Removal& removal) {
     const View& view = removal.exchange.view;
     const auto run = view.cluster.runs.find(removal.run);
@@ -192,7 +195,8 @@ std::optional<Error> in_the_way(const Removal& removal) {
     return Error{ErrorCode::not_found, "run " + removal.name + " was removed meanwhile", "rtrain runs --all"};
 }
 
-// Sets the directory aside before it removes the record, so that the name is free when a new run may take it.
+// Removes a directory on this machine. Renames it first, then removes the record, then the files, so that the name is
+// free as soon as a new run may take it.
 void remove_here(const Shared& removal, const Held& directory) {
     const auto set_aside = [directory] {
         return as_owner(*directory,
@@ -233,8 +237,8 @@ void remove_on_nodes(const Shared& removal) {
                             [removal, node](const protocol::Cleared& answer) { node_answered(removal, node, answer); });
 }
 
-// Chooses the nodes that remove the files. Returns false if the request was refused. A node that has left the cluster
-// is left out; if all have left, the request is refused.
+// Chooses the nodes that remove the files. Nodes that have left the cluster are left out. Refuses the request, and
+// returns false, if all have left.
 bool choose_nodes(Removal& removal) {
     const View& view = removal.exchange.view;
     std::set<std::string> ran;
@@ -314,7 +318,7 @@ void delete_run(Exchange& exchange, const HeadOptions& options, const Ownership&
     if (by_agents && !choose_nodes(*removal)) return;
     if (by_agents) removal->answer["files"] = std::exchange(removal->answer["files_kept"], json());
     if (exchange.asked("dry_run")) return reply_json(exchange, 200, removal->answer);
-    if (by_agents) {  // the audit row is durable before the first file is removed
+    if (by_agents) {  // the audit row must be durable before an agent removes the first file
         const Auditing scope(exchange.events, exchange.audit);
         return exchange.events.save({.tokens = {}, .settings = {}, .done = [removal] { remove_on_nodes(removal); }});
     }

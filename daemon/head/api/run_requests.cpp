@@ -1,4 +1,5 @@
-// Requests to a live run: stop, checkpoint now, another number of workers, another priority, stacks of its ranks.
+// Handles requests to a live run: to stop, to make a checkpoint, to change the number of workers or the priority, to
+// print the stacks of its ranks.
 #include <limits>
 #include <map>
 
@@ -18,9 +19,9 @@ namespace rtrain::head {
 namespace {
 
 constexpr std::int64_t longest_ms = 366LL * 24 * 3'600'000;
-constexpr std::size_t verified_most = 1'000;  // checkpoints of one request
+constexpr std::size_t verified_most = 1'000;  // the most checkpoints in one request
 
-// Returns a whole number of the body within its bounds; nullopt if it was left out.
+// Returns a whole number of the body; nullopt if the field is missing. Fails if the number is outside of its bounds.
 Result<std::optional<std::int64_t>> number_field(const json& body, const char* name, std::int64_t least,
                                                  std::int64_t most) {
     const auto entry = body.find(name);
@@ -52,7 +53,7 @@ Result<std::vector<CheckpointVerified>> verified_in(const json& body, RunId run)
     const auto list = body.find("checkpoints");
     if (list == body.end() || !list->is_array() || list->empty() || list->size() > verified_most) return wrong;
     std::map<std::string, CheckpointVerified>
-        by_directory;  // no repeats, since each event makes an entry of the journal
+        by_directory;  // one event per directory, without repeats, since each event makes a row in the journal
     for (const json& checkpoint : *list) {
         if (!checkpoint.is_object() || !checkpoint.value("directory", json()).is_string()) return wrong;
         const auto faults = number_field(checkpoint, "faults", 0, std::numeric_limits<std::uint32_t>::max());
@@ -67,7 +68,7 @@ Result<std::vector<CheckpointVerified>> verified_in(const json& body, RunId run)
     return out;
 }
 
-// Returns the attempt whose workers run; null if no worker runs.
+// Returns the attempt of the run whose workers run; null if there is none.
 const Attempt* running_attempt(const View& view, RunId run) {
     const Attempt* running = nullptr;
     for (const Attempt* attempt : attempts_of(view.cluster, run))
@@ -75,8 +76,8 @@ const Attempt* running_attempt(const View& view, RunId run) {
     return running;
 }
 
-// The requested ranks that still run, by node. Ranks on nodes without a connection are left out; `away` names the
-// nodes.
+// The requested ranks that still run; key: their node. Ranks on disconnected nodes are left out, and `away` contains
+// these nodes.
 struct Meant {
     std::map<std::string, std::vector<std::uint32_t>> by_node;
     std::vector<std::uint32_t> ranks, ended;
@@ -109,7 +110,7 @@ AuditDraft audit_of_child(const Exchange& exchange, RunId child) {
     return draft;
 }
 
-// Returns who stops the run, for its reason: the caller, or the part of a sweep that the request names.
+// Returns what stops the run, for the stored reason: the caller, or the part of a sweep that the request names.
 Result<std::string> stopped_by(const Exchange& exchange, const json& body) {
     static const std::map<std::string, std::string> parts = {
         {"scheduler", "its sweep's scheduler"},
@@ -157,7 +158,8 @@ void post_stop(Exchange& exchange) {
         const Auditing scope(exchange.events, audit_of_child(exchange, child));
         RunStopAsked same = event;
         same.run = child;
-        exchange.events.take(std::move(same), [](const Decision&) {});  // a run that has ended meanwhile needs no stop
+        // the event changes nothing if the run has ended meanwhile
+        exchange.events.take(std::move(same), [](const Decision&) {});
     }
     exchange.events.take(std::move(event), [kept = exchange, id = *id](const Decision& decision) mutable {
         const auto entry = kept.view.cluster.runs.find(id);
@@ -173,7 +175,7 @@ void post_stop(Exchange& exchange) {
 void post_checkpoint_request(Exchange& exchange) {
     const auto id = find_run(exchange.view, exchange.variables["run"]);
     if (!id) return refuse(exchange, id.error());
-    // A repeated request while a checkpoint is pending is the same request.
+    // A checkpoint is pending already, so a repeated request needs no event.
     const Attempt* attempt = running_attempt(exchange.view, *id);
     if (attempt != nullptr && core::request_pending(*attempt)) {
         drop_audit(exchange);
@@ -183,7 +185,8 @@ void post_checkpoint_request(Exchange& exchange) {
     request_of_run(exchange, *id, RunCheckpointAsked{.run = *id, .by = exchange.caller.user});
 }
 
-// Leaves out checkpoints that the run no longer keeps. The request has one row in the audit, with the last event.
+// Stores the results of a verification. Leaves out checkpoints that the run no longer has. The request has one row in
+// the audit, which is saved with the last event.
 void post_verified(Exchange& exchange) {
     const auto id = find_run(exchange.view, exchange.variables["run"]);
     if (!id) return refuse(exchange, id.error());

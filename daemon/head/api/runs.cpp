@@ -24,13 +24,13 @@ bool among(const std::string& list, const std::string& word) {
     return list.empty() || ("," + list + ",").find("," + word + ",") != std::string::npos;
 }
 
-// Hides the values of `env`. Only the run's user and admins may read them.
+// Replaces the values of `env` by a placeholder. Only the run's user and admins may read them.
 void hide_values(json& job) {
     if (!job.is_object() || !job.contains("env") || !job["env"].is_object()) return;
     for (auto& [name, value] : job["env"].items()) value = "(hidden)";
 }
 
-// Selects the runs of a list. Without `all`, runs that ended more than a day ago are left out.
+// Chooses the runs of a list. Without `all`, the list leaves out runs that ended more than a day ago.
 constexpr std::int64_t recent_ms = 24LL * 3'600'000;
 struct Filter {
     explicit Filter(const Exchange& exchange)
@@ -49,7 +49,7 @@ struct Filter {
     bool all = false;
 };
 
-// Returns one line of an explanation: the quota, the reservation, or the reason of most nodes.
+// Returns the most important line of an explanation: the quota, the reservation, or the reason of most nodes.
 std::string shortest_reason(const Explanation& why, const std::string& otherwise) {
     for (const Rule& rule : why.rules)
         if (rule.kind == RuleKind::refused || rule.kind == RuleKind::reservation) return rule.text;
@@ -58,8 +58,8 @@ std::string shortest_reason(const Explanation& why, const std::string& otherwise
     return std::to_string(group.nodes) + (group.nodes == 1 ? " node " : " nodes ") + group.kind + ": " + group.text;
 }
 
-// Returns how the nodes of the newest attempt limit its workers to the requested memory: "cgroup", "watch", "off",
-// or "unknown" of an agent that does not send it. Null without a limit.
+// Returns how each node of the newest attempt limits the memory of the run's workers: "cgroup", "watch", "off", or
+// "unknown" if the agent does not send it. Returns null if the run has no limit.
 json memory_limit_json(const View& view, const Sessions& sessions, const Run& run) {
     if (run.spec.gang.bundles.empty()) return nullptr;
     const std::int64_t bytes = amount_of(demand_of(run, 0), memory_key).ticks / Amount::per_unit;
@@ -80,7 +80,8 @@ json memory_limit_json(const View& view, const Sessions& sessions, const Run& ru
 void get_runs(Exchange& exchange) {
     const auto page = page_of(exchange);
     if (!page) return refuse(exchange, page.error());
-    // Newest first: the cursor is the last id shown, so that runs submitted meanwhile do not shift the pages.
+    // The list begins with the newest run. Its cursor is the last id that was shown, so that runs submitted meanwhile
+    // do not shift the pages.
     RunId behind{page->offset == 0 ? ~0ull : page->offset};
     reply_list(exchange, *page,
                [&view = exchange.view, caller = exchange.caller, filter = Filter(exchange), behind](
@@ -109,7 +110,7 @@ void get_run(Exchange& exchange, const Sessions& sessions) {
 void get_attempts(Exchange& exchange) {
     const auto page = page_of(exchange);
     if (!page) return refuse(exchange, page.error());
-    struct Place {  // position in the list, and in the workers of the current attempt
+    struct Place {  // the next item: position in the list of runs, and in the workers of the run's attempt
         AttemptId next;
         Attempt shown;
         std::uint32_t rank = 0;
@@ -167,7 +168,8 @@ void get_checkpoints(Exchange& exchange) {
     });
 }
 
-// Explains on a copy of the records beside the loop, since an explanation looks at every node and every earlier run.
+// Explains why a run waits. This is done on a copy of the records, beside the loop, since an explanation looks at every
+// node and every earlier run.
 void get_explain(Exchange& exchange, Planner& planner, const state::SqliteJournal& journal) {
     with_run(exchange, [&](const Run& run) {
         const Time now = exchange.view.clock.now();
@@ -178,7 +180,7 @@ void get_explain(Exchange& exchange, Planner& planner, const state::SqliteJourna
             const auto entry = to.view.cluster.runs.find(id);
             if (entry == to.view.cluster.runs.end())
                 return refuse(to, {ErrorCode::not_found, "the run was removed meanwhile", "rtrain ps --all"});
-            // Explained without the copy if the run is not in the queue.
+            // A run that is not in the queue is explained here, without the copy.
             const Explanation explanation =
                 *why ? **why : explain(to.view.cluster, now, id, words_for(to.caller, entry->second));
             reply_json(to, 200, explanation_json(to.view, journal, entry->second, explanation));
@@ -212,8 +214,8 @@ json waiting_json(const View& view, const Run& run, Time now, const std::string&
 
 using Reasons = std::map<RunId, std::string>;
 
-// Answers with the runs in the queue in their order. Runs that wait for another run or for their array's limit follow,
-// without a position.
+// Answers with the queue: waiting runs in their order. Runs that wait for another run, or for their array's limit, come
+// last and have no position.
 void reply_queue(Exchange& exchange, const Reasons& reasons) {
     const Time now = exchange.view.clock.now();
     std::vector<RunId> order = queue_order(exchange.view.cluster);
@@ -239,9 +241,11 @@ void reply_queue(Exchange& exchange, const Reasons& reasons) {
 
 }  // namespace
 
-// Explains the first runs beside the loop, for half a second at most. The other runs show the reason in their record.
+// Answers with the queue and reasons. The first runs are explained beside the loop, for half a second at most. The
+// other runs show the reason that is in their record.
 void get_queue(Exchange& exchange, Planner& planner) {
-    constexpr std::size_t explained_most = 100;  // an explanation looks at every node
+    // the most runs that are explained, since an explanation looks at every node
+    constexpr std::size_t explained_most = 100;
     constexpr std::int64_t explaining_us = 500'000;
     const auto page = page_of(exchange);
     if (!page) return refuse(exchange, page.error());
@@ -267,7 +271,7 @@ void get_queue(Exchange& exchange, Planner& planner) {
         });
 }
 
-// Answers with the waiting demand by shape, which shows what machines would be of use.
+// Answers with the demand of the waiting runs by shape, which shows what kind of machines would help.
 void get_demand(Exchange& exchange) {
     std::vector<Demand> demand = waiting_demand(exchange.view.cluster);
     const std::size_t count = demand.size();

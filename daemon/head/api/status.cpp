@@ -41,7 +41,7 @@ json health_json(const HeadHealth& health) {
 
 double whole(Amount amount) { return static_cast<double>(amount.ticks) / Amount::per_unit; }
 
-// Returns the facts of the caller's token. A run's token has no date, since it ends with the run.
+// Returns facts about the caller's token. A run's token has no expiry date, since it ends with the run.
 json own_token(const Exchange& exchange, const TokenBook& tokens) {
     const auto row = tokens.row(exchange.caller.token_id);
     return {{"id", row ? json(row->id) : json()},
@@ -50,7 +50,8 @@ json own_token(const Exchange& exchange, const TokenBook& tokens) {
             {"expires", row ? wall_json(row->expires_wall_ms) : json()}};
 }
 
-// Reads a field of the request's body: false, empty or 0 if it is missing, an error if it has another type.
+// Reads a field of the request's body. If it is missing, the value is false, empty or 0. Fails if the field has another
+// type.
 template <class Value>
 Status take_field(const json& body, const char* name, Value& into) {
     const auto field = body.find(name);
@@ -87,7 +88,7 @@ Result<BackupWish> backup_wish(const json& body, const HeadOptions& options, con
     return wish;
 }
 
-// Returns the file that holds the backup. Without a passphrase it holds the database alone.
+// Makes the backup and returns its path. Without a passphrase the backup contains only the database.
 Result<std::string> written_backup(const BackupWish& wish) {
     std::error_code failed;
     const auto place = std::filesystem::weakly_canonical(wish.to, failed).string();
@@ -148,7 +149,7 @@ void post_backup(Exchange& exchange, const HeadOptions& options, const HeadFacts
 
 void post_head_stop(Exchange& exchange, const HeadStop& stop) {
     reply_json(exchange, 202, {{"status", "stopping"}});
-    exchange.background.after(100, [&stop] { stop.now(); });  // after the answer has been sent
+    exchange.background.after(100, [&stop] { stop.now(); });  // the head stops after the answer has been sent
 }
 
 }  // namespace rtrain::head

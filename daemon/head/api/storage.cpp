@@ -1,6 +1,6 @@
-// cluster://, the head's storage root over HTTPS. Writes are durable when answered. Uploads in pieces are appended to a
-// file of their own below <root>/.uploads and moved into place with the last piece, so a reader sees a file whole or
-// not.
+// Serves cluster:// (the head's storage root) over HTTPS. Each write is durable when it is answered. An upload in
+// pieces is collected in a file below <root>/.uploads, which is moved to its place after the last piece. So a reader
+// finds either the whole file or none.
 #include <charconv>
 #include <filesystem>
 #include <functional>
@@ -26,8 +26,8 @@ std::optional<net::Response> refusal_of(const Exchange& exchange, Touch touch) {
     return refuse_unreached(exchange.view, exchange.caller, exchange.variables.at("path"), touch);
 }
 
-// Returns the file that takes an upload. Agents count their upload ids independently, so the uploader and the target
-// are part of its name.
+// Returns the path of the file that collects an upload. Agents count their upload ids independently, so the file's name
+// contains the uploader and the target.
 std::string upload_file(const Exchange& exchange, const HeadOptions& options) {
     const std::string who = exchange.caller.node + "|" + exchange.caller.user + "|" + exchange.variables.at("path") +
                             "|" + exchange.query("upload");
@@ -49,13 +49,13 @@ std::uint64_t size_of(const std::string& path) {
     return none ? 0 : size;
 }
 
-// The result of a request to the store, from a thread of the pool. The loop makes the answer from it.
+// The result of a request to the store. A thread of the pool makes it, and the loop makes the answer from it.
 struct Outcome {
     int status = 200;
     std::optional<Error> error;
     json body = json::object();
-    bool in_place = false;   // the last piece of an upload: the file has its name
-    std::int64_t grown = 0;  // growth of the run's files in bytes
+    bool in_place = false;   // true: the last piece of an upload was written, and the file was moved to its place
+    std::int64_t grown = 0;  // bytes by which this request has made the run's files larger; negative: smaller
 };
 Outcome failed(Error error) { return {.status = http_status(error), .error = std::move(error)}; }
 Outcome done(const Status& status, int code) {
@@ -69,7 +69,7 @@ void answer_with(Exchange& exchange, Outcome outcome) {
     exchange.responder->send(net::Response{.status = 412, .body = error_body(*outcome.error, {})});
 }
 
-// `first` runs on the loop before the answer is made.
+// Runs `work` on the pool, and answers with its result. `first` runs on the loop before the answer is made.
 template <class Work>
 void on_store(
     const Exchange& exchange, const HeadOptions& options, Work work,
@@ -90,7 +90,7 @@ void on_store(
         });
 }
 
-// As on_store; also counts the growth of `path` for the run's user.
+// Like on_store; also counts the growth of `path`, in bytes, for the run's user.
 template <class Work>
 void write_in_store(
     const Exchange& exchange, const HeadOptions& options, StoredFiles& stored, const std::string& path, Work work,
@@ -107,7 +107,7 @@ void write_in_store(
     });
 }
 
-// Returns the bytes of a body that is small enough for memory. Larger files are taken whole, or in pieces.
+// Returns the body's bytes, if they are few enough for memory. Larger files are uploaded as a whole file, or in pieces.
 Result<std::string> bytes_of_body(const std::string& body_file) {
     if (body_file.empty()) return std::string{};
     if (size_of(body_file) > storage_body_max)
@@ -123,8 +123,8 @@ struct Piece {
     std::uint64_t offset = 0, total = 0;
 };
 
-// Appends a piece. A piece that does not begin at the end of the present bytes is refused with their number. If all
-// bytes are present but the file was not moved (the move failed, or the head ended), a piece without bytes moves it.
+// Appends a piece of an upload. Refuses a piece that does not begin at the end of the present bytes, with their number.
+// A piece without bytes moves a complete file that was not moved yet, because the move failed or the head ended.
 Outcome take_piece(storage::Store& store, const Piece& piece) {
     const std::uint64_t have = size_of(piece.part);
     if (piece.offset != have)

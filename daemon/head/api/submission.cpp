@@ -32,7 +32,7 @@ struct Known {
     const Ownership& ownership;
 };
 
-// The stores that keep what a run has beside its record.
+// The stores for the data that a run has beside its record.
 struct Stores {
     Submissions& submissions;
     Blobs& blobs;
@@ -45,12 +45,12 @@ struct Submission {
     std::string key, code_sha256, restore_from, program;
     json secrets = json::object(), lines = json::object();
     bool resume = false, fresh_name = false;
-    bool channel = false;  // the answer contains the channel of the run's connections
+    bool channel = false;  // true: the answer contains RTRAIN_CHANNEL, the credentials of the run's own connections
     JobArray array;
     ArrayMember member;
-    std::set<std::string> directories;  // names of the array's runs that have a directory of an earlier run
+    std::set<std::string> directories;  // names of those runs of the array for which an earlier run's directory exists
 };
-enum class For { submit, plan };  // a plan needs neither a name nor secrets
+enum class For { submit, plan };  // what the check is for; a plan needs neither a name nor secrets
 
 bool is_sha256(const std::string& text) { return text.size() == 64 && storage::is_hex(text); }
 
@@ -89,13 +89,14 @@ bool exists(const HeadOptions& options, const std::string& sha256) {
     return std::filesystem::exists(blob_path(options, sha256), none);
 }
 
-// Returns about how many bytes of the head's memory a run of the job uses: its text, its named nodes, its workers.
+// Returns about how many bytes of the head's memory one run of the job takes: the job's text, the nodes that it names,
+// its workers.
 std::size_t bytes_of(const spec::Job& job) {
     return spec::to_json(job).size() + (job.nodes.size() + job.exclude_nodes.size()) * spec::bytes_of_name +
            spec::demand_bytes(job) * std::max(job.workers, job.workers_max);
 }
 
-// Bounds the bytes of an array, since each of its runs has a copy of the job.
+// Reports a problem if the runs of an array would take too many bytes, since each run has a copy of the job.
 void check_array(const Submission& submission, Problems& problems) {
     const spec::Job& job = submission.job;
     const std::size_t runs = submission.array.indices.size();
@@ -108,11 +109,11 @@ void check_array(const Submission& submission, Problems& problems) {
                             .suggestion = "submit several smaller arrays, one after the other has ended"});
 }
 
-// The part of a request that is read from its text alone. Any thread may make it.
+// The part of a request that is read from its text, without the head's records. Any thread may make it.
 struct ReadRequest {
     json body;
     spec::ReadAnswer job;
-    std::set<std::string> directories{};  // see Submission
+    std::set<std::string> directories{};  // as Submission::directories
 };
 Result<ReadRequest> read_request(const Exchange& exchange) {
     auto body = body_of(exchange);
@@ -131,7 +132,8 @@ bool has_directory(const HeadOptions& options, const std::string& name) {
     return std::filesystem::exists(options.storage_root + "/" + name + "/run.json", unseen);
 }
 
-// Returns the names of the array's runs that have a directory in the head's storage. Looks at the disk for each.
+// Returns the names of those runs of the array that have a directory in the head's storage. Reads the disk for each
+// run.
 std::set<std::string> directories_of(const HeadOptions& options, const spec::Job& job, const std::string& array) {
     std::set<std::string> out;
     const auto parsed = parse_array(array);
@@ -142,7 +144,7 @@ std::set<std::string> directories_of(const HeadOptions& options, const spec::Job
     return out;
 }
 
-// Reads the request and calls `then` on the loop. A thread of the pool reads a long request, and looks at the
+// Reads the request and calls `then` on the loop. A long request is read by a thread of the pool, and so are the
 // directories of an array's runs, since both would block the loop.
 template <class Then>
 void with_request(Exchange& exchange, const HeadOptions& options, Then then) {
@@ -167,7 +169,7 @@ void with_request(Exchange& exchange, const HeadOptions& options, Then then) {
     on_pool(exchange, [kept = exchange] { return read_request(kept); }, go_on);
 }
 
-// Reads the secrets, and the lines of the job's file for messages.
+// Reads the secrets of the request, and the line numbers of the job's fields, which messages contain.
 void read_objects(const json& body, Submission& out, Problems& problems) {
     constexpr std::size_t lines_most = 64;
     if (body.contains("secrets") && body["secrets"].is_object()) out.secrets = body["secrets"];
@@ -192,7 +194,7 @@ void read_array(const json& body, bool job_is_read, Submission& out, Problems& p
     if (body.contains("array_member")) out.member = array_member(body["array_member"], problems);
 }
 
-// Checks that this caller has uploaded the archives of the job's code and of its driver.
+// Checks that this caller has uploaded the job's code archive and the archive of its driver.
 void check_archives(const Exchange& exchange, const Known& known, const Submission& out, Problems& problems) {
     if (!out.code_sha256.empty() && !is_sha256(out.code_sha256))
         problems.push_back({.path = "code_sha256", .message = "is not a SHA-256 in lower-case hex"});
@@ -201,8 +203,8 @@ void check_archives(const Exchange& exchange, const Known& known, const Submissi
         problems.push_back({.path = "code_sha256",
                             .message = "this archive was not uploaded",
                             .suggestion = "PUT /v1/blobs/" + out.code_sha256 + " first"});
-    // Agents fetch the driver's archive for the run, so the caller must have uploaded it. The answer does not show
-    // whether it exists. A resumed run may have its archive beside its files.
+    // Agents fetch the driver's archive for the run, so the caller must have uploaded it. The error is the same if the
+    // archive does not exist. A resumed run may have its archive in its directory instead.
     const bool goes_on = out.resume || !out.restore_from.empty();
     if (const auto driver = out.job.env.find("RTRAIN_DRIVER_SHA256");
         driver != out.job.env.end() && is_sha256(driver->second) &&
@@ -249,7 +251,7 @@ Submission read_submission(const Exchange& exchange, const Known& known, ReadReq
     return out;
 }
 
-// Returns true if a name is taken by a live run, by any run at the same storage path, or by a pending job array.
+// Returns true if the name is taken: by a live run, by any run with the same storage path, or by a pending job array.
 bool has_run(const Known& known, const spec::Job& job, const std::string& name) {
     const std::string path = job.storage_path.empty() ? "cluster://" : job.storage_path;
     for (const RunId id : known.view.names.named(name)) {
@@ -259,13 +261,13 @@ bool has_run(const Known& known, const spec::Job& job, const std::string& name) 
     return is_promised(known.view.cluster, name);
 }
 
-// As has_run; a directory at a storage path that this head can read takes its name too.
+// Like has_run; the name is also taken if its directory exists at a storage path that this head can read.
 bool taken(const Known& known, const spec::Job& job, const std::string& name) {
     return has_run(known, job, name) || (on_cluster_storage(job) && has_directory(known.options, name));
 }
 
-// Returns a free name with a number. Small numbers are tried in order. Among large ones the function searches by
-// halves, so that the work grows with the digits of the number.
+// Returns a free name that ends with a number. Small numbers are tried one after the other. A large number is found by
+// bisection, so that the time grows with the number of its digits.
 std::string free_name(const Known& known, const spec::Job& job) {
     constexpr std::uint64_t tried_in_order = 16;
     const auto numbered = [&](std::uint64_t n) { return job.name + "-" + std::to_string(n); };
@@ -282,7 +284,7 @@ std::string free_name(const Known& known, const spec::Job& job) {
     return numbered(is_free);
 }
 
-// A field that the spec allows, and that has no effect in this version or on some nodes. The run's warnings name it.
+// A field that the spec allows, but that has no effect in this version or on some nodes. The run's warnings mention it.
 struct NotCarriedOut {
     bool asked;
     const char* words;
@@ -306,12 +308,14 @@ std::vector<std::string> warnings_for(const Known& known, const spec::Job& job) 
     return out;
 }
 
-// Returns the key under which a run's record, secrets and code are kept. Equal keys of two users differ here.
+// Returns the key under which a run's record, secrets and code are stored. If two users send the same key, the results
+// differ.
 std::string own_key(const std::string& key, const std::string& user) {
     return "user-key-" + security::sha256_hex(user + "\n" + key);
 }
 
-// Finds the run of an earlier submission with the same key. Records of earlier versions have the key as it was sent.
+// Returns the run of an earlier submission with the same key; null if there is none. Records of earlier versions
+// contain the key as the client sent it.
 const Run* earlier_submission(const Known& known, const std::string& key, const std::string& user) {
     if (key.empty()) return nullptr;
     for (const std::string& kept : {own_key(key, user), key})
@@ -322,7 +326,7 @@ const Run* earlier_submission(const Known& known, const std::string& key, const 
     return nullptr;
 }
 
-// Returns the place of the submission in a job array. A submission that resumes a member keeps its place.
+// Returns the place of the submitted run in a job array. A submission that resumes a run of an array keeps the place.
 ArrayMember member_of(const Known& known, const Submission& submission) {
     if (!submission.resume || !submission.member.array.empty()) return submission.member;
     const std::string path = submission.job.storage_path.empty() ? "cluster://" : submission.job.storage_path;
@@ -393,7 +397,7 @@ void refuse_problems(Exchange& exchange, const Problems& problems) {
            problems);
 }
 
-// Fails unless the caller owns the files to resume from, and the job array to become a member of.
+// Fails unless the caller owns the files from which the run resumes, and the job array that it joins.
 Status check_user(const Known& known, const Caller& caller, const Submission& submission) {
     const spec::Job& job = submission.job;
     const std::string path = job.storage_path.empty() ? "cluster://" : job.storage_path;
@@ -407,7 +411,7 @@ Status check_user(const Known& known, const Caller& caller, const Submission& su
     return Done{};
 }
 
-// Checks the name. With `new`, sets a free one.
+// Checks the run's name. If the request has `new`, replaces it by a free one.
 Status check_name(const Known& known, const Caller& caller, Submission& submission) {
     spec::Job& job = submission.job;
     if (submission.resume)
@@ -426,7 +430,7 @@ Status check_name(const Known& known, const Caller& caller, Submission& submissi
     return Done{};
 }
 
-// Returns the bytes that the head keeps for a submission: records of its runs, its event, its secrets.
+// Returns the bytes that the head stores for a submission: records of its runs, its event, its secrets.
 KeptBytes kept_of(const Submission& submission) {
     const auto runs = static_cast<std::int64_t>(std::max<std::size_t>(1, submission.array.indices.size()));
     const auto of_one = static_cast<std::int64_t>(spec::bytes_of_run + bytes_of(submission.job));
@@ -435,7 +439,7 @@ KeptBytes kept_of(const Submission& submission) {
     return {.memory = runs * of_one, .database = 2 * runs * of_one + of_one, .files = secrets};
 }
 
-// Fails if the user's runs that have not ended would become too many: lists, metrics and the scheduler look at each.
+// Fails if the user would have too many runs that have not ended, since lists, metrics and the scheduler look at each.
 Status check_live_runs(const Known& known, const std::string& user, const Submission& submission) {
     const std::size_t runs = std::max<std::size_t>(1, submission.array.indices.size());
     const std::size_t live = known.view.names.live_runs_of(user) + unmade_runs_of(known.view.cluster, user);
@@ -468,15 +472,15 @@ void submit(Exchange& exchange, const Known& known, const Stores& stores, ReadRe
     accept(exchange, known, stores, submission);
 }
 
-// Answers with a plan, or refuses like a submission. Without `as_submitted` only the placement is planned: the name may
-// be taken, and a gang that no present node could hold is answered as infeasible.
+// Answers with a plan, or refuses the job as a submission would be refused. Without `as_submitted`, only the placement
+// is planned: the name may be taken, and the answer about a gang that no present node could hold is "infeasible".
 void plan_of(Exchange& exchange, const Known& known, Planner& planner, ReadRequest read) {
     Problems problems;
     const bool as_submitted = flag_field(read.body, "as_submitted", problems);
     Submission submission = read_submission(exchange, known, std::move(read), For::plan, problems);
     if (!problems.empty()) return refuse_problems(exchange, problems);
     if (!as_submitted) {
-        submission.job.name = "this job";  // no run can have this name
+        submission.job.name = "this job";  // a name that no run can have
         submission.job.wait_for_nodes = true;
     } else if (const Status below = mark_parent(exchange, submission.job); !below) {
         return refuse(exchange, below.error());
@@ -485,7 +489,7 @@ void plan_of(Exchange& exchange, const Known& known, Planner& planner, ReadReque
     }
     const auto after = predecessors(exchange.view, submission.job.after);
     if (!after) return refuse(exchange, after.error());
-    submission.key.clear();  // a plan never returns a run of an earlier submission
+    submission.key.clear();  // the key is removed, so that the plan does not return the run of an earlier submission
     RunSubmitted event = event_of(known, submission, *after, exchange.caller.user);
     const std::vector<std::string> warnings = event.warnings;
     planner.plan(exchange.view.clock.now(), std::move(event),
@@ -512,7 +516,7 @@ void post_run(Exchange& exchange, const HeadOptions& options, const HeadFacts& f
 
 namespace {
 
-// Returns the submission by which an ended run goes on from a checkpoint, with its job and its code. The head keeps no
+// Returns a submission that continues an ended run from a checkpoint, with the run's job and code. The head stores no
 // secrets of a run that has ended.
 Result<ReadRequest> request_to_restore(const Exchange& exchange, const Known& known, const Submissions& submissions,
                                        const Run& run) {
@@ -530,7 +534,7 @@ Result<ReadRequest> request_to_restore(const Exchange& exchange, const Known& kn
                      "rtrain checkpoints list " + run.name};
     json job = parsed_or_null(run.job_json);
     if (!job.is_object()) return Error{ErrorCode::damaged, "the record of run " + run.name + " has no job", restore};
-    job.erase("after");  // the run has begun before
+    job.erase("after");  // the run has begun before, so its predecessors no longer matter
     job["priority"] = run.spec.priority;
     if (const json secrets = job.value("secrets", json::array()); !secrets.empty())
         return Error{

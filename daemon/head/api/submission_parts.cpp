@@ -91,7 +91,7 @@ Result<std::vector<After>> predecessors(const View& view, const std::vector<std:
 
 namespace {
 
-// Looks at a limited number of nodes, since it runs on the loop.
+// Returns a known node name that is near to `name`. Examines a limited number of nodes, since it runs on the loop.
 std::string nearest_node(const Cluster& cluster, const std::string& name) {
     constexpr std::size_t nodes_most = 1'000;
     std::vector<std::string> known;
@@ -102,7 +102,7 @@ std::string nearest_node(const Cluster& cluster, const std::string& name) {
 
 }  // namespace
 
-// The first unknown name gets a suggestion.
+// Returns a warning for each unknown node name in the job. The first one gets a suggestion.
 std::vector<std::string> unknown_nodes(const Cluster& cluster, const spec::Job& job) {
     std::vector<std::string> out;
     const auto check = [&](const char* field, const std::vector<std::string>& names) {
@@ -141,7 +141,7 @@ struct MembersAnswer {
     std::vector<RunId> members;
     std::size_t at = 0;
 
-    // Returns false if all members are in the text.
+    // Adds the next member to the text. Returns false if all are in it.
     bool add() {
         if (at == members.size()) return false;
         const View& view = exchange.view;
@@ -159,7 +159,7 @@ void reply_members(Exchange& exchange, int status, const Run& first, json answer
     const auto& members = exchange.view.names.submitted(first.submit_key);
     answer["schema_version"] = 1;
     std::string text = json_text(answer);
-    text.back() = ',';  // the bracket
+    text.back() = ',';  // replaces the closing bracket
     const auto making = std::make_shared<MembersAnswer>(MembersAnswer{.exchange = exchange,
                                                                       .status = status,
                                                                       .array = first.array,
@@ -187,7 +187,8 @@ void reply_submitted(Exchange& exchange, int status, RunId first, const TokenBoo
         guarded(kept, [&] { reply_submitted(kept, status, first, tokens); });
     };
     if (is_pending(exchange.view.cluster, run)) return (void)exchange.background.after(look_again_ms, again);
-    json answer = full_run_json(exchange.view, run, JobWords::shown);  // the caller is the run's user
+    // the caller is the run's user, so the job's own words are shown
+    json answer = full_run_json(exchange.view, run, JobWords::shown);
     if (tokens) {
         const auto channel = tokens->run_channel(run.id, run.submit_key);
         if (!channel) return refuse(exchange, channel.error());

@@ -14,9 +14,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int not_now_code = 75;           // sysexits.h: EX_TEMPFAIL
-constexpr std::size_t shown_most = 300;    // bytes of a command's output that an event contains
-constexpr std::size_t demands_most = 100;  // number of shapes in a command's input
+constexpr int not_now_code = 75;           // exit code of a command for "try again later": EX_TEMPFAIL of sysexits.h
+constexpr std::size_t shown_most = 300;    // the most bytes of a command's output in the text of an event
+constexpr std::size_t demands_most = 100;  // the most shapes in the input of a command
 
 std::string last_line(std::string text) {
     while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
@@ -70,7 +70,7 @@ void Autoscaler::start(const std::optional<std::string>& ordered) {
     later();
 }
 
-// Names are missing where an older head has saved.
+// Loads the saved orders. Those that an older head has saved contain no names.
 void Autoscaler::restore(const std::string& saved) {
     const json kept = parsed_or_null(saved);
     if (!kept.is_object()) return;
@@ -118,7 +118,8 @@ void Autoscaler::look() {
     AutoscaleQuestion question = autoscale_question(uses_.cluster, policy, state_);
     using Answer = std::optional<NodesNeeded>;
     uses_.loop.offload([question = std::move(question)] { return Answer(nodes_needed(question)); },
-                       [](const Error&) { return Answer(); },  // without an answer nothing changes until the next look
+                       // without an answer nothing is changed until the next check
+                       [](const Error&) { return Answer(); },
                        [this](const Answer& needed) {
                            if (needed) act(*needed);
                            later();
@@ -139,8 +140,8 @@ void Autoscaler::drain(const NodeId& node) {
     uses_.events.take(NodeDrained{.node = node, .by = autoscale_user, .reason = "idle: its machine is given back"});
 }
 
-// Drains a machine that joins while it is being deleted, so that no run is placed there. A machine that is in use again
-// before the command begins is kept.
+// Drains a machine that joins while it is being released, so that no run is placed on it. If it joins before the
+// release command begins, the machine is kept.
 void Autoscaler::drain_if_joined() {
     if (!releasing_ || !begun_) return;
     const auto node = uses_.cluster.nodes.find(*releasing_);
@@ -158,7 +159,8 @@ std::string Autoscaler::demand() const {
     return json_text(json{{"demand", shapes}}) + "\n";
 }
 
-// Returns the joined machines, and how many may still join. A set of pods may be larger, if some never joined.
+// Returns the names of the joined nodes, and how many may still join. The order may be larger than what joins, as some
+// machines may never join.
 std::string Autoscaler::joined() const {
     json names = json::array();
     for (const NodeId& node : state_.present) names.push_back(node.value);
@@ -193,7 +195,7 @@ void Autoscaler::release(const NodeId& node) {
                      .input = joined(),
                      .timeout_ms = rules.policy.timeout.ms};
     wish.words.push_back(node.value);
-    releasing_ = node;  // from now on no request can undrain it
+    releasing_ = node;  // from now on, post_undrain refuses to undrain this node
     const auto still = [this, node] {
         if (may_release(uses_.cluster, state_, node)) {
             const bool joined = uses_.cluster.nodes.contains(node);
@@ -215,12 +217,13 @@ void Autoscaler::release_over(const NodeId& node, CommandResult result) {
         note("the machine of node " + node.value +
                  " never joined and may be there still: release failed for it too often, and is not tried again",
              node.value);
-    if (unjoined) save_orders([] {});  // saves the note too
+    if (unjoined) save_orders([] {});  // also makes the note above durable
     const auto entry = uses_.cluster.nodes.find(node);
     if (entry == uses_.cluster.nodes.end()) return;
     if (done) return uses_.leave(node.value);
     if (drained_by_autoscaler(entry->second))
-        uses_.events.take(NodeUndrained{node});  // otherwise a person has drained it meanwhile
+        // if the drain is no longer the autoscaler's, a person has drained the node meanwhile
+        uses_.events.take(NodeUndrained{node});
 }
 
 // Runs a command. The orders are saved first, so that a head that ends during the command still has them.
@@ -233,7 +236,7 @@ void Autoscaler::run(Command command) {
             return;
         }
         begun_ = true;
-        if (command_.joinable()) command_.join();  // the earlier command has ended
+        if (command_.joinable()) command_.join();  // the thread of the earlier command has ended
         command_ = net::side_thread(net::ThreadPriority::normal, [this, command = std::move(command)] {
             Result<CommandEnd> end = run_command(command.wish, give_up_);
             uses_.loop.post([this, command, end = std::move(end)] { ended(command, end); });

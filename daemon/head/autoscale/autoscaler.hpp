@@ -19,7 +19,8 @@ namespace rtrain::head {
 
 class Autoscaler {
   public:
-    static constexpr const char* setting = "autoscale/ordered";  // saved, so that a restarted head does not order again
+    // key of the setting with the orders; they are saved, so that a restarted head does not order again
+    static constexpr const char* setting = "autoscale/ordered";
     struct Uses {
         net::Loop& loop;
         Intake events;
@@ -31,9 +32,10 @@ class Autoscaler {
     };
     explicit Autoscaler(Uses uses) : uses_(std::move(uses)) {}
     ~Autoscaler() { stop(); }
-    void start(const std::optional<std::string>& ordered);  // with the setting's value; does nothing without rules
-    void stop();                                            // ends a running command
-    // Its machine is being released.
+    // `ordered`: the value of the setting; does nothing if there are no rules for autoscaling
+    void start(const std::optional<std::string>& ordered);
+    void stop();  // ends a running command
+    // True if the node's machine is being released.
     bool releases(const std::string& node) const { return releasing_ == NodeId{node}; }
 
   private:
@@ -58,7 +60,7 @@ class Autoscaler {
     void save_orders(std::function<void()> then);
     void note(const std::string& text, const std::string& node = "");
     void later();
-    std::string demand() const;  // the input of commands
+    std::string demand() const;  // text about the waiting demand, the input of commands
     std::string joined() const;
     std::string most() const;
     Time from_wall(std::int64_t ms) const;
@@ -67,8 +69,8 @@ class Autoscaler {
     AutoscaleState state_;
     std::thread command_;
     std::atomic<bool> give_up_{false};
-    bool running_ = false;  // a command, from its order on
-    bool begun_ = false;    // the order is durable, and the command has begun
+    bool running_ = false;  // true from the order of a command to the command's end
+    bool begun_ = false;    // true if the order is durable and the command has begun
     std::optional<NodeId> releasing_;
 };
 

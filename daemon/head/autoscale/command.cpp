@@ -24,10 +24,10 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::size_t output_most = 256 << 10;  // room for the names of thousands of machines
+constexpr std::size_t output_most = 256 << 10;  // bytes; enough for the names of thousands of machines
 constexpr std::size_t read_most = 16 << 10;     // bytes read at a time
-constexpr int links_most = 40;                  // the limit of Linux
-constexpr std::size_t last_reads = 5;           // a pipe holds 64 KiB
+constexpr int links_most = 40;                  // the most links on one path, as in Linux
+constexpr std::size_t last_reads = 5;           // reads after the command's end; a pipe holds 64 KiB
 constexpr std::int64_t look_ms = 100, grace_ms = 5'000;
 constexpr const char* path_of_system = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -64,7 +64,8 @@ struct Setup {
         sigset_t none, all;
         sigemptyset(&none);
         sigfillset(&all);
-        posix_spawnattr_setsigmask(&attributes, &none);  // this thread blocks all signals
+        // the child process blocks no signals, while this thread blocks all
+        posix_spawnattr_setsigmask(&attributes, &none);
         posix_spawnattr_setsigdefault(&attributes, &all);
         posix_spawnattr_setpgroup(&attributes, 0);
         posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
@@ -106,14 +107,14 @@ void read_some(int pipe, std::string& output) {
     if (output.size() > output_most) output.erase(0, output.size() - output_most);
 }
 
-// Returns true if the process has ended. Does not reap it, so that its pid and group cannot be reused yet.
+// Returns true if the process has ended. It stays a zombie, so that its pid and group cannot be reused yet.
 bool has_ended(pid_t pid) {
     siginfo_t facts{};
     return ::waitid(P_PID, static_cast<id_t>(pid), &facts, WEXITED | WNOHANG | WNOWAIT) != 0 || facts.si_pid == pid;
 }
 
-// Waits until the process has ended. Does not wait for processes that it has left; after a signal the whole group is
-// killed.
+// Waits until the process has ended, but not for processes that it has started and left running. After a signal the
+// whole group is killed.
 CommandEnd wait_for_end(pid_t pid, int pipe, std::int64_t timeout_ms, const std::atomic<bool>& give_up) {
     CommandEnd end;
     std::int64_t until_ms = monotonic_ms() + timeout_ms;
@@ -121,7 +122,7 @@ CommandEnd wait_for_end(pid_t pid, int pipe, std::int64_t timeout_ms, const std:
     while (!has_ended(pid)) {
         pollfd readable{.fd = pipe, .events = POLLIN, .revents = 0};
         const bool some = ::poll(&readable, 1, static_cast<int>(look_ms)) > 0;
-        // Limits the rate of reads when the output is closed or flows.
+        // Waits between two reads, so that a closed or busy output does not use a whole CPU.
         if (some) ::usleep(static_cast<useconds_t>(look_ms * 100));
         read_some(pipe, end.output);
         const bool over = monotonic_ms() >= until_ms;
@@ -139,14 +140,15 @@ CommandEnd wait_for_end(pid_t pid, int pipe, std::int64_t timeout_ms, const std:
     return end;
 }
 
-// Returns whether the component is a link, and fails unless it is root's or ours and others may not write to it. On a
-// read-only mount (such as a ConfigMap's) modes do not count.
+// Returns true if the component of the path is a link. Fails unless it belongs to root or to this process's user, and
+// others cannot write to it. On a read-only mount (such as a ConfigMap's) modes are not checked.
 Result<bool> is_link_of_ours(const std::string& path, const std::filesystem::path& component) {
     struct stat facts{};
     if (::lstat(component.c_str(), &facts) != 0) return system_error(component.string(), errno);
     const bool ours = facts.st_uid == 0 || facts.st_uid == ::geteuid();
-    if (ours && S_ISLNK(facts.st_mode)) return true;                               // links have no modes
-    const bool sticky = S_ISDIR(facts.st_mode) && (facts.st_mode & S_ISVTX) != 0;  // others cannot rename entries in it
+    if (ours && S_ISLNK(facts.st_mode)) return true;  // a link has no mode of its own
+    // in a sticky directory, other users cannot rename entries
+    const bool sticky = S_ISDIR(facts.st_mode) && (facts.st_mode & S_ISVTX) != 0;
     struct statvfs mount{};
     const bool read_only = ::statvfs(component.c_str(), &mount) == 0 && (mount.f_flag & ST_RDONLY) != 0;
     if (ours && (sticky || read_only || (facts.st_mode & (S_IWGRP | S_IWOTH)) == 0)) return false;

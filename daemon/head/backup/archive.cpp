@@ -21,7 +21,8 @@ using nlohmann::json;
 constexpr int archive_level = 3;
 constexpr std::size_t archive_id_bytes = 32, ids_of_frame = 4'096, path_most = 4'096;
 
-// Fills `piece` from the file, to its end or to the size of a piece. Returns the number of bytes, -1 with errno.
+// Fills `piece` from the file, up to the size of a piece or the file's end. Returns the number of bytes; -1 after an
+// error, with errno.
 ssize_t read_piece(const storage::Descriptor& file, std::string& piece) {
     std::size_t done = 0;
     while (done < piece.size()) {

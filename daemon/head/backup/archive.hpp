@@ -1,4 +1,4 @@
-// Files as frames of a backup: written one after the other, and read in the same order.
+// Writes files as frames of a backup, one after the other, and reads them in the same order.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct BackupFacts {
     std::string version, cluster_id, cluster_name, ca_fingerprint;
     std::string address;  // HOST:PORT of the head; empty if it did not run
     std::int64_t made_wall_ms = 0;
-    std::vector<std::string> left_out;  // messages for people
+    std::vector<std::string> left_out;  // one message for each file that the backup leaves out
 };
 struct BackupTotals {
     std::uint64_t files = 0, bytes = 0;
@@ -28,7 +28,7 @@ struct BackupTotals {
 
 class ArchiveWriter {
   public:
-    // `pieces` stores the bytes; null: the file itself does.
+    // `pieces`: where the bytes of files are stored; null: in the backup's own file.
     ArchiveWriter(SealedWriter file, std::unique_ptr<Pieces> pieces)
         : file_(std::move(file)), pieces_(std::move(pieces)) {}
     Status begin(const BackupFacts& facts);
@@ -43,15 +43,16 @@ class ArchiveWriter {
     BackupTotals totals_;
 };
 
-// The functions that a reader calls with the parts of a backup. Each may be empty.
+// Functions that a reader of a backup calls with its parts. Each may be empty.
 struct ArchiveTakers {
     std::function<Status(const BackupFacts&)> facts{};
     std::function<Status(const std::string& path)> file{};
-    std::function<Status(std::string_view bytes)> bytes{};  // bytes of the last file
-    std::function<void(const std::string& id)> piece{};     // if set, the bytes of pieces are not read
+    std::function<Status(std::string_view bytes)> bytes{};  // called with the next bytes of the current file
+    // called with the id of each piece; if it is set, the bytes of pieces are not read
+    std::function<void(const std::string& id)> piece{};
 };
-// Reads a whole backup. Errors: those of SealedReader; `damaged` for frames in a wrong order, a path outside of the
-// target, or a repeated file.
+// Reads a whole backup. Errors: those of SealedReader. `damaged`: frames are in a wrong order, a path leads out of the
+// target, or a file occurs twice.
 Result<BackupTotals> read_archive(const std::string& path, const std::string& secret, std::optional<MasterKey>& master,
                                   const ArchiveTakers& takers);
 

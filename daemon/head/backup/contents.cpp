@@ -12,13 +12,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Prefixes of files that a start makes anew, that belong to one process, or that are copied in another way.
+// Prefixes of files that are not backed up as they are: a start makes them anew, they belong to one process, or they
+// are copied in another way.
 constexpr std::array made_anew{"tmp",      "reserve",  "history.db", "state.db",  "state.lock",
                                "head.pid", "head.log", "storage",    "lost+found"};
 
 using LeavesOut = std::function<bool(const std::string& path)>;
 
-// Adds the files below `top`/`below`. A directory that vanishes meanwhile held files of a run that ended.
+// Adds the files in `top`/`below`. A directory that vanishes meanwhile held files of a run that ended, and is skipped.
 Status list_below(const std::string& top, const std::string& below, const LeavesOut& leaves_out, Contents& out) {
     std::error_code failed;
     for (fs::directory_iterator at(top + "/" + below, failed), end; !failed && at != end; at.increment(failed)) {

@@ -1,4 +1,4 @@
-// Lists the files below the head's directories that belong into a backup.
+// Lists the files below the head's directories that a backup contains.
 #pragma once
 
 #include <string>
@@ -9,15 +9,15 @@
 namespace rtrain::head {
 
 struct Contents {
-    std::vector<std::string> files;  // relative paths; the `.times` of a log comes before the log
+    std::vector<std::string> files;  // relative paths; the index of a log (`.times`) comes before the log
     std::vector<std::string> odd;    // links, sockets and other files that a backup cannot hold
 };
 enum class RunLogs { with, without };
 
-// Lists the data directory without the database (which is copied separately), files that a start makes anew, and
-// `cluster://` files.
+// Lists the files of the data directory. Leaves out the database, which is copied separately, files that a start makes
+// anew, and the files of `cluster://`.
 Result<Contents> contents_of_data(const std::string& data_dir, RunLogs logs);
-// Lists the files of `cluster://` without unfinished uploads.
+// Lists the files of `cluster://`. Leaves out unfinished uploads.
 Result<Contents> contents_of_storage(const std::string& storage_root);
 
 }  // namespace rtrain::head

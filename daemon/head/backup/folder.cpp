@@ -39,7 +39,8 @@ Status make_key_file(const std::string& directory, const std::string& secret) {
     return aside->move_to(directory + "/key");
 }
 
-// True for names that `backup_name` makes now, or made before there were numbers. `number` is 0 for such an old name.
+// Returns true for a name that `backup_name` makes, now or in versions whose names had no number. For such an old name
+// `number` is 0.
 bool read_backup_name(const std::string& name, std::uint64_t& number) {
     if (name.size() < stamp_bytes) return false;
     for (std::size_t i = 0; i < stamp_bytes; ++i) {
@@ -125,7 +126,7 @@ Status keep_newest_backups(const std::string& directory, std::size_t kept, const
     for (const std::string& backup : staying) {
         const ArchiveTakers takers{.piece = [&used](const std::string& id) { used.insert(id); }};
         const auto read = read_archive(backup, secret, known, takers);
-        if (!read) return read.error();  // the backup's pieces are unknown, so none is removed
+        if (!read) return read.error();  // if a backup cannot be read, its pieces are unknown, so no piece is removed
     }
     std::error_code failed;
     for (auto old = names->ours.begin(); old != first; ++old) fs::remove(*old, failed);

@@ -27,7 +27,7 @@ constexpr int piece_level = 3;
 constexpr std::size_t id_bytes = 32;
 constexpr const char* unfinished_ending = ".new";
 
-// Makes a directory unless it is there. Its name is on the disk at return.
+// Makes a directory unless it exists. The directory's name is on the disk at return.
 Status make_folder_of_pieces(const std::string& path) {
     const bool is_new = ::mkdir(path.c_str(), 0700) == 0;
     if (!is_new && errno == EEXIST) return Done{};
@@ -52,7 +52,7 @@ std::string Pieces::path_of(std::string_view id) const {
 Result<std::string> Pieces::put(std::string_view bytes) {
     std::string id = crypto::hmac_sha256(id_key_, bytes);
     const std::string path = path_of(id);
-    if (get(id)) return id;  // a damaged piece is written again
+    if (get(id)) return id;  // Returns the id if an intact piece exists. A damaged piece is written again.
     const std::string directory = fs::path(path).parent_path();
     for (const std::string& needed : {folder_, directory})
         if (Status created = make_folder_of_pieces(needed); !created) return created.error();

@@ -12,13 +12,13 @@ namespace rtrain::head {
 
 class Pieces {
   public:
-    // `folder` is the folder of the backups; pieces are stored below it.
+    // `folder`: the directory of the backups; pieces are stored in a folder of it.
     Pieces(std::string folder, const MasterKey& master);
     // Stores the bytes durably, unless an intact piece with them exists. Returns their id, 32 raw bytes.
     Result<std::string> put(std::string_view bytes);
     // Returns the bytes of an id. Error damaged: the piece is missing or was changed.
     Result<std::string> get(std::string_view id) const;
-    void remove_unfinished() const;  // removes the files of a killed backup; no other backup may write here meanwhile
+    void remove_unfinished() const;  // removes the unfinished files of a killed backup; no other backup may be running
     // Removes the pieces whose ids are not in `used`. Returns their number.
     Result<std::size_t> remove_unused(const std::set<std::string>& used) const;
 

@@ -45,7 +45,8 @@ Result<std::string> backup_file(const std::string& from) {
                  "name a backup, or the directory that `rtrain head backup --incremental` was given"};
 }
 
-// The place of the restored head: its real path, and the owner of the empty directory that exists there.
+// Where the head is restored to: the real path, and the owner of the empty directory that exists there (nullopt: none
+// exists).
 struct Target {
     fs::path path;
     std::optional<struct stat> there;
@@ -64,8 +65,8 @@ Result<Target> check_target_of(const std::string& data_dir) {
                  "name a new directory with --data, or move that one away"};
 }
 
-// Checks the parent directory. Root works by path, so an account that can rename entries of the parent could redirect
-// it.
+// Checks the parent directory. Root moves the restored directory by its path, so an account that can rename entries of
+// the parent could redirect it.
 Status check_parent(const fs::path& parent) {
     struct stat facts{};
     if (::geteuid() != 0 || ::stat(parent.c_str(), &facts) != 0) return Done{};
@@ -75,7 +76,7 @@ Status check_parent(const fs::path& parent) {
                  "restore as that account (sudo -u NAME), or below a directory of root's alone"};
 }
 
-// A private directory. The destructor removes it, unless it was moved to its final place.
+// A private directory for the restored files. The destructor removes it, unless it was moved to its final place.
 class Staging {
   public:
     static Result<Staging> make(const Target& target) {

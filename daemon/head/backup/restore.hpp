@@ -1,4 +1,4 @@
-// Brings a head's directory back from a backup.
+// Restores a head's directory from a backup.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 namespace rtrain::head {
 
 struct RestoreWish {
-    std::string from;      // a backup, or a directory of incremental ones (the newest is used)
-    std::string data_dir;  // must be missing or empty
+    std::string from;      // path of a backup, or of a directory of incremental backups, of which the newest is used
+    std::string data_dir;  // the directory to write; it must be missing or empty
     std::string secret;
 };
 struct RestoreDone {
@@ -19,7 +19,8 @@ struct RestoreDone {
 };
 // Reads the whole backup, and writes nothing.
 Result<RestoreDone> check_backup(const RestoreWish& wish);
-// Checks the backup, then writes a new directory beside the target. It replaces the target once all of it is intact.
+// Checks the backup, then writes a new directory beside the target. After all of it was found intact, the new directory
+// replaces the target.
 Result<RestoreDone> restore_head(const RestoreWish& wish);
 
 }  // namespace rtrain::head

@@ -30,7 +30,7 @@ bool ends_in_random(std::string_view name, std::string_view mark) {
            storage::is_hex(name.substr(at + mark.size()));
 }
 
-// Takes the lock of a file or directory that was just made. False: another backup has removed it before the lock.
+// Locks a file or directory that was just made. Returns false if another backup removed it before it was locked.
 bool locked_and_there(const storage::Descriptor& scratch) {
     struct stat facts{};
     return ::flock(scratch.number(), LOCK_EX | LOCK_NB) == 0 && ::fstat(scratch.number(), &facts) == 0 &&

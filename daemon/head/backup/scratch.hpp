@@ -1,5 +1,5 @@
-// Files that a backup writes under another name first. Each is locked while its process lives, so that the next backup
-// recognises and removes the files of a process that was killed.
+// Files and directories that a backup first writes under a temporary name. Each is locked while its process lives. So
+// the next backup recognises those of a killed process, and removes them.
 #pragma once
 
 #include <string>
@@ -10,9 +10,10 @@
 
 namespace rtrain::head {
 
-Error backup_file_error(const std::string& doing, const std::string& path);  // includes the text of errno
+// makes an error about a file, with the text of errno; `doing`: "writing"
+Error backup_file_error(const std::string& doing, const std::string& path);
 
-// A file with a new name. The destructor removes it, unless the file was moved to its final place.
+// A file with a temporary name. The destructor removes it, unless it was moved to its final place.
 class Scratch {
   public:
     // `begin` is the path up to the random part, such as "/b/head.rtbackup.partial-".
@@ -21,7 +22,7 @@ class Scratch {
     ~Scratch();
     const std::string& path() const { return path_; }
     Result<storage::Descriptor> writer() const;  // returns the file, open for writing; this object keeps the lock
-    Status move_to(const std::string& target);   // durable at return
+    Status move_to(const std::string& target);   // renames the file to `target`, durably
 
   private:
     Scratch(std::string path, storage::Descriptor file) : path_(std::move(path)), file_(std::move(file)) {}
@@ -43,8 +44,8 @@ class ScratchDirectory {
     storage::Descriptor lock_;
 };
 
-// Removes the files and directories of killed backups in `directory`, if this process may. Removes a plain file only if
-// its name has the form of Scratch and it is empty or begins as a backup does.
+// Removes what killed backups have left in `directory`, if this process may. Removes a plain file only if its name has
+// the form of Scratch, and it is empty or begins as a backup does.
 void remove_dead_scratch(const std::string& directory);
 
 }  // namespace rtrain::head

@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::string_view sealed_magic = "rtrain-backup 1\n";
 constexpr std::size_t salt_bytes = 16, header_bytes = 52, log2_n_at = 16, salt_at = 20, file_salt_at = 36;
-constexpr unsigned log2_n_least = 14, log2_n_most = 20;  // bounds the memory for a foreign header to 1 GiB
+// bounds of scrypt's cost (log2 of N); they limit the memory for a foreign header to 1 GiB
+constexpr unsigned log2_n_least = 14, log2_n_most = 20;
 constexpr std::size_t frame_most = 2 * piece_bytes;
 
 Error file_failure(const std::string& doing, const std::string& path) {

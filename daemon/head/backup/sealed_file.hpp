@@ -1,5 +1,5 @@
-// A file of sealed frames. README.md has the format. Each frame is authenticated with its number and the file's header,
-// and the last one is marked. So a changed, moved, missing or foreign frame is detected.
+// A file of encrypted frames. README.md has the format. Each frame is authenticated together with its number and the
+// file's header, and the last frame is marked. So a changed, moved, missing or foreign frame is detected.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace rtrain::head {
 
-inline constexpr std::size_t piece_bytes = std::size_t{1} << 20;  // bound on the bytes of a file in one frame
+inline constexpr std::size_t piece_bytes = std::size_t{1} << 20;  // the most bytes of a file in one frame
 
 // The key that is derived from a passphrase or a key file with one salt.
 struct MasterKey {
@@ -44,16 +44,17 @@ class SealedWriter {
 
 class SealedReader {
   public:
-    // Errors: not_found, invalid (no backup), unauthorised (the passphrase does not decrypt the first frame).
+    // Errors: not_found, invalid (the file is no backup), unauthorised (the passphrase does not decrypt the first
+    // frame).
     static Result<SealedReader> open(const std::string& path, const std::string& secret,
                                      const std::optional<MasterKey>& known = {});
-    // Returns nullopt behind the last frame. Error damaged: the file was changed or is cut off.
+    // Returns the next frame; nullopt after the last one. Error damaged: the file was changed or is cut off.
     Result<std::optional<Frame>> next();
     const MasterKey& master() const { return master_; }
 
   private:
     SealedReader(storage::Descriptor file, std::string path) : file_(std::move(file)), path_(std::move(path)) {}
-    Result<std::string> read_bytes(std::size_t count);  // fewer only at the end of the file
+    Result<std::string> read_bytes(std::size_t count);  // returns `count` bytes; fewer only at the end of the file
     Result<Frame> read_frame();
     Error damaged() const;
     storage::Descriptor file_;

@@ -1,4 +1,4 @@
-// Makes a backup. The final name never has a partly written file.
+// Makes a backup. It is written under a temporary name, so a partly written file never has the final name.
 #include "daemon/head/backup/take.hpp"
 
 #include <fcntl.h>
@@ -36,7 +36,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t secret_least = 12;
 
-// Returns the folder for copies of the database. A head empties `tmp` at its start.
+// Returns the folder for copies of the database: `tmp`, which a head empties at its start, if it exists.
 std::string place_of_copies(const std::string& data_dir) {
     std::error_code unknown;
     return fs::is_directory(data_dir + "/tmp", unknown) ? data_dir + "/tmp" : data_dir;
@@ -49,7 +49,7 @@ Result<std::string> head_setting(const std::string& database, const std::string&
     return state::read_setting(*opened, state::setting_prefix + key);
 }
 
-// Returns the directory of cluster://: that of the request, otherwise that of the head's last start.
+// Returns the directory of cluster://: the one in the request, else the one with which the head was last started.
 Result<std::string> storage_root_of(const BackupWish& wish, const std::string& database) {
     if (!wish.storage_root.empty()) return wish.storage_root;
     Result<std::string> root = head_setting(database, storage_root_setting);
@@ -81,7 +81,7 @@ Result<BackupFacts> facts_of_copy(const BackupWish& wish, const std::string& dat
     return facts;
 }
 
-// Adds the files of one directory. A file that is gone by now belonged to a run that ended meanwhile.
+// Adds the files of one directory. A file that no longer exists belonged to a run that ended meanwhile, and is skipped.
 Status add_files(ArchiveWriter& archive, const std::string& directory, const std::string& prefix,
                  const std::vector<std::string>& files) {
     const Result<storage::Descriptor> top = storage::open_top(directory);
@@ -102,7 +102,7 @@ struct BackupParts {
     std::string storage_root;
 };
 
-// Leaves out names that a reader would refuse, together with the whole archive.
+// Removes names that a reader of the archive would refuse together with the whole archive.
 void leave_out_odd_names(Contents& contents, BackupFacts& facts) {
     std::erase_if(contents.files, [&facts](const std::string& path) {
         const bool kept = is_clean_path(path) && exact_json_text(path).has_value();

@@ -10,15 +10,15 @@
 namespace rtrain::head {
 
 std::int64_t wall_ms();
-std::int64_t monotonic_ms();              // for leases, which measure silence by this clock alone
-std::int64_t monotonic_us();              // for measuring durations
-std::string iso_time(std::int64_t wall);  // such as "2026-01-31T12:00:00.000Z"
+std::int64_t monotonic_ms();              // monotonic time in ms; leases measure silence by this clock only
+std::int64_t monotonic_us();              // monotonic time in us, for measuring durations
+std::string iso_time(std::int64_t wall);  // the wall time as text: "2026-01-31T12:00:00.000Z"
 
 class Clock {
   public:
     explicit Clock(Time persisted);
     Time now() const;
-    std::int64_t to_wall(Time time) const;  // the wall time at that moment
+    std::int64_t to_wall(Time time) const;  // converts a time of the core to the wall clock
 
   private:
     std::int64_t start_ms_;

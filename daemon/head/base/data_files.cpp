@@ -77,7 +77,7 @@ std::string values_directory(const HeadOptions& options, RunId run) {
 }
 
 void forget_values(const HeadOptions& options, RunId run) {
-    std::error_code ignored;  // most runs have no values
+    std::error_code ignored;  // an error is ignored, since most runs have no values
     std::filesystem::remove_all(values_directory(options, run), ignored);
 }
 

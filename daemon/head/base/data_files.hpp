@@ -1,4 +1,4 @@
-// Files of the head's data directory: how they are written and read, and the paths that several parts use.
+// Writes and reads files of the head's data directory, and defines paths that several parts use.
 #pragma once
 
 #include <string>
@@ -15,9 +15,10 @@ Status write_private(const std::string& path, const std::string& bytes);
 Status write_private(const std::string& path, const std::string& bytes, const std::string& aside);
 Result<std::string> read_file(const std::string& path);
 
-std::string blob_path(const HeadOptions& options, const std::string& sha256);  // with "": the directory of all blobs
+// path of a blob; with "": the directory of all blobs
+std::string blob_path(const HeadOptions& options, const std::string& sha256);
 std::string values_directory(const HeadOptions& options, RunId run);
 void forget_values(const HeadOptions& options, RunId run);
-std::string scratch_path(const HeadOptions& options);  // a new name under <data>/tmp; thread-safe
+std::string scratch_path(const HeadOptions& options);  // path of a new file under <data>/tmp; thread-safe
 
 }  // namespace rtrain::head

@@ -17,7 +17,7 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::uint64_t pieces = 8;               // number of pieces of the file
+constexpr std::uint64_t pieces = 8;               // number of parts in which the reserve file is given up
 constexpr std::uint64_t start_bytes = 256 << 10;  // approximate number of bytes that the start of a head writes
 
 std::uint64_t size_of(const std::string& path) {
@@ -25,7 +25,8 @@ std::uint64_t size_of(const std::string& path) {
     return ::stat(path.c_str(), &facts) == 0 ? static_cast<std::uint64_t>(facts.st_size) : 0;
 }
 
-// Returns true if space is scarce. After it was scarce, a quarter more than the minimum must be free.
+// Returns true if space is scarce: less than `least` bytes are free. Once it was scarce, it stays so until a quarter
+// more than `least` is free.
 bool scarce(bool before, std::uint64_t has, std::uint64_t least) { return has < (before ? least + least / 4 : least); }
 
 Error no_room(const std::string& directory, const char* what, std::uint64_t least) {
@@ -55,7 +56,7 @@ DiskReserve::DiskReserve(std::string directory, Measure measure)
 
 std::uint64_t DiskReserve::file_bytes() const { return size_of(path()); }
 
-// Shortens the file to the begin of the piece, so that other programs get only this piece.
+// Shortens the reserve file by one piece, so that other programs can take only this piece.
 bool DiskReserve::give_up() {
     std::lock_guard held(guard_);
     const std::uint64_t have = size_of(path());
@@ -78,7 +79,8 @@ void DiskReserve::restore(std::uint64_t free) {
     const storage::Descriptor file(::open(path().c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (!file.open()) return;
     const bool whole = ::posix_fallocate(file.number(), 0, static_cast<off_t>(sizes.file)) == 0;
-    if (!whole && ::ftruncate(file.number(), static_cast<off_t>(have)) != 0)  // another program has used the space
+    // the file cannot be extended, because another program has used the space
+    if (!whole && ::ftruncate(file.number(), static_cast<off_t>(have)) != 0)
         std::fprintf(stderr, "rtrain head: %s: %s\n", path().c_str(), std::strerror(errno));
 }
 
@@ -89,7 +91,8 @@ DiskReserve::Room DiskReserve::look(std::uint64_t unused) {
     if (!disk) return {};
     const Sizes sizes = sizes_on(disk->whole);
     const std::uint64_t has = disk->free + std::min(size_of(path()), sizes.file);
-    const std::uint64_t beyond = has > sizes.file ? has - sizes.file : 0;  // beyond a full reserve file
+    // free bytes beyond those that the reserve file still needs
+    const std::uint64_t beyond = has > sizes.file ? has - sizes.file : 0;
     files_scarce_ = scarce(files_scarce_, beyond, sizes.for_users);
     rows_scarce_ = scarce(rows_scarce_, beyond + unused, sizes.for_users);
     Room room;

@@ -16,7 +16,8 @@ namespace rtrain::head {
 struct DiskSize {
     std::uint64_t whole = 0, free = 0;
 };
-std::optional<DiskSize> disk_size(const std::string& directory);  // nullopt: the file system reports no size
+// free and total bytes of the disk; nullopt: the file system does not report them
+std::optional<DiskSize> disk_size(const std::string& directory);
 
 class DiskReserve {
   public:
@@ -25,18 +26,19 @@ class DiskReserve {
     };
     static Sizes sizes_on(std::uint64_t whole_disk);
 
-    // `measure` returns the space on the file system; tests replace it.
+    // `measure` returns the sizes of the file system; tests replace it.
     using Measure = std::function<std::optional<DiskSize>(const std::string& directory)>;
     explicit DiskReserve(std::string directory, Measure measure = disk_size);
 
-    // Gives a piece of the file up. False: there is none left.
+    // Shortens the reserve file by one piece. Returns false if nothing of it is left.
     bool give_up();
-    // Frees space for the start if the disk is full. Called before the head opens anything.
+    // Shortens the reserve file if the disk is full, so that the head can start. Called before the head opens any file.
     void make_room_for_start();
-    // Makes the file whole again where there is room, and looks how much is left. `unused`: bytes of the state
-    // database's file that have no rows.
+    // Makes the reserve file whole again if there is space, and measures how much is left. `unused`: bytes inside the
+    // state database's file that hold no rows.
     struct Room {
-        std::optional<Error> files, rows;  // why no files, or rows, of users are accepted; nullopt if they are
+        // the reasons why no further files, and no further rows, of users are accepted; nullopt: they are accepted
+        std::optional<Error> files, rows;
     };
     Room look(std::uint64_t unused);
     std::uint64_t file_bytes() const;

@@ -10,22 +10,24 @@
 
 namespace rtrain::head {
 
-// Measures of the head's process and its disks, some seconds old. nullopt: not known yet, or the system reports none.
+// Measured values of the head's process and its disks, some seconds old. nullopt: not measured yet, or the system does
+// not report it.
 struct HeadHealth {
-    std::optional<std::int64_t> memory_bytes;         // resident
-    std::optional<double> longest_task_seconds;       // the longest task of the loop in the last one to two minutes
+    std::optional<std::int64_t> memory_bytes;  // resident memory
+    // duration of the longest task of the loop in the last one to two minutes
+    std::optional<double> longest_task_seconds;
     std::optional<DiskSize> data_disk, storage_disk;  // disks of the data directory and of the storage root
 };
 
 struct HeadFacts {
     std::uint16_t port = 0;
     std::int64_t started_wall_ms = 0;
-    bool ready = false;  // the starter of the head has its address and first tokens, in files or on the screen
+    bool ready = false;  // true: the program that started the head has received its address and first tokens
     HeadHealth health{};
-    std::string storage_warning{};  // set if the storage root does not survive a reboot
+    std::string storage_warning{};  // not empty: the storage root does not survive a reboot, and why
 };
 
-// Ends the head's loop; all accepted changes become durable. Passed to the one handler that may do that.
+// Stops the head's loop, after all accepted changes are durable. Only the handler that stops the head gets it.
 struct HeadStop {
     std::function<void()> now;
 };

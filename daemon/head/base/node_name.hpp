@@ -1,4 +1,4 @@
-// Names that nodes may have: file names, host names and labels at once.
+// Checks names of nodes: each must be valid as a file name, a host name and a label.
 #pragma once
 
 #include <string_view>

@@ -253,7 +253,7 @@ std::shared_ptr<const void> UserBytes::open_stream(const std::string& user) {
     std::lock_guard held(guard_);
     auto& known = streams_[user];
     if (!known) known = std::make_shared<std::atomic<std::size_t>>(0);
-    const auto open = known;  // outlives this object, since streams may
+    const auto open = known;  // a shared copy, which may outlive this object, as a stream may
     if (*open >= most) return nullptr;
     ++*open;
     return {open.get(), [open](const void*) { --*open; }};

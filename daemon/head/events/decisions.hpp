@@ -13,8 +13,8 @@ namespace rtrain::head {
 
 struct Decisions {
     Time now;
-    std::vector<Decision> by_event;     // one for each event, in order
-    std::vector<state::Entry> entries;  // changes to make durable; an event that changed nothing has none
+    std::vector<Decision> by_event;     // one decision for each event, in order
+    std::vector<state::Entry> entries;  // changes to make durable; none for events that changed nothing
 };
 
 // `after_each` is called after each event, with the changed cluster.

@@ -4,7 +4,7 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::int64_t answer_ms = 500;  // time beyond dial_ms for a neighbour's answer to arrive
+constexpr std::int64_t answer_ms = 500;  // ms beyond dial_ms in which a neighbour's answer may arrive
 
 std::string seconds(std::int64_t ms) {
     return std::to_string(ms / 1'000) + "." + std::to_string(ms % 1'000 / 100) + " s";
@@ -30,7 +30,7 @@ LeaseSteps Leases::registered(const std::string& node, std::int64_t now, bool di
     Lease& lease = leases_[node];
     lease.connected = true;
     lease.dials = dials;
-    lease.proven = false;  // it may have another address now
+    lease.proven = false;  // the port must be proven again, since the node may have another address now
     if (!dials) return {};
     lease.dial = next_dial_++;
     return {.dial = {{.id = lease.dial, .by = dialled_by_head, .node = node}}, .lost = {}};
@@ -98,7 +98,7 @@ void Leases::judge(const std::string& node, Lease& lease, std::int64_t now, Leas
                               .silent_ms = silent});
         lease.doubt.reset();
     } else if (now - doubt.since >= rules_.dial_ms + answer_ms) {
-        lease.doubt.reset();  // repeated while it is silent
+        lease.doubt.reset();  // the doubt begins anew while the node is silent
     }
 }
 

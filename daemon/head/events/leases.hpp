@@ -24,10 +24,11 @@ struct LeaseRules {
     std::size_t neighbours = 2;
 };
 
-inline constexpr const char* dialled_by_head = "";  // no node has this name
-struct LeaseDial {                                  // a request to connect, whose result is passed to Leases::dialled
+// the value of `by` for a connection that the head itself tries; no node has this name
+inline constexpr const char* dialled_by_head = "";
+struct LeaseDial {  // a request to try a connection; its result must be passed to Leases::dialled
     std::uint64_t id = 0;
-    std::string by, node;  // `by`: a node, or the head
+    std::string by, node;  // `by`: the node that tries the connection, or the head; `node`: the node to connect to
     bool operator==(const LeaseDial&) const = default;
 };
 struct LeaseLost {
@@ -44,32 +45,35 @@ class Leases {
   public:
     explicit Leases(LeaseRules rules) : rules_(rules) {}
 
-    void known(const std::string& node, std::int64_t now);  // a node in the records at the head's start
+    void known(const std::string& node, std::int64_t now);  // adds a node that was in the records at the head's start
     void heard(const std::string& node, std::int64_t now);
-    // The head must connect to its agent's port. `dials`: it can connect to others, and be connected to; a simulated
-    // node cannot.
+    // Begins the node's lease. The returned step lets the head try a connection to its agent's port. `dials`: the node
+    // can try connections and be connected to; false for a simulated node.
     LeaseSteps registered(const std::string& node, std::int64_t now, bool dials);
     void connected(const std::string& node, bool is);
     void forget(const std::string& node) { leases_.erase(node); }
-    void held_up(std::int64_t ms);  // the head itself was held up, so the nodes' silence does not count
-    // The result of a connection attempt: its origin, and whether the port answered. Late and unknown ones have no
-    // effect.
+    // records that the head itself was held up for `ms`, which does not count as silence
+    void held_up(std::int64_t ms);
+    // Takes the result of a tried connection: who tried it, and whether the port answered. Late and unknown results
+    // have no effect.
     void dialled(std::uint64_t id, const std::string& by, bool answered);
-    LeaseSteps check(std::int64_t now);  // a node reported as lost is forgotten until its next message
+    // returns what is due now; a node that was reported as lost is not reported again until its next message
+    LeaseSteps check(std::int64_t now);
     std::int64_t heard_ms(const std::string& node) const;
 
   private:
     struct Doubt {
-        std::set<std::string> asked, silent;  // origins of the attempts, and those without an answer
+        // `asked`: who tries to connect to the node; `silent`: those of them that got no answer
+        std::set<std::string> asked, silent;
         bool answered = false;
         std::int64_t since = 0;
     };
     struct Lease {
         std::int64_t heard = 0;
         bool connected = false, dials = false;
-        bool proven = false;  // its port has answered the head
+        bool proven = false;  // true: the node's port has answered the head at least once
         bool lost = false;
-        std::uint64_t dial = 0;  // id of the attempt under way: a proof, or a doubt
+        std::uint64_t dial = 0;  // id of the connection attempts under way
         std::optional<Doubt> doubt;
     };
     void begin_doubt(const std::string& node, Lease& lease, std::int64_t now, LeaseSteps& steps);

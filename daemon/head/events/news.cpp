@@ -18,14 +18,14 @@ const std::string& score_of(const Cluster& cluster, RunId run) {
     return entry == cluster.runs.end() ? none : entry->second.spec.retention.score_attribute;
 }
 
-// Limits a duration from an agent, so that sums of durations cannot overflow.
+// Converts and limits a duration from an agent, so that sums of durations cannot overflow.
 Duration took(std::int64_t ms) {
     constexpr std::int64_t longest_ms = 365LL * 24 * 3'600'000;
     return {std::clamp<std::int64_t>(ms, 0, longest_ms)};
 }
 
-// Returns true for reasons of the agent's coordinator (daemon/agent/machine/coordinator.cpp) that come once for each
-// lost checkpoint. Other reasons concern a checkpoint that is tried again.
+// Returns true for those reasons in the agent's coordinator (daemon/agent/machine/coordinator.cpp) that are sent once
+// for each lost checkpoint. With other reasons the checkpoint is tried again.
 bool means_lost_checkpoint(const std::string& reason) {
     return reason == "checkpoint_given_up" || reason == "checkpoint_replaced" || reason == "too_many_files" ||
            reason == "metrics_too_large" || reason == "ranks_ended";
@@ -85,7 +85,7 @@ struct ToEvent {
         const auto run = cluster.runs.find(id.run);
         const auto attempt = cluster.attempts.find(id);
         const bool known = run != cluster.runs.end() && attempt != cluster.attempts.end();
-        // The event is saved as well, so its text is cut to the size of the record's.
+        // The event is stored too, so its text is cut to the size that the record allows.
         event.cause.detail =
             cut_text(std::move(event.cause.detail),
                      known ? cause_bytes_of(run->second, attempt->second, now) : rtrain::limits::note_bytes);
@@ -117,7 +117,7 @@ struct ToEvent {
 
 const Attempt* find_attempt(const Cluster& cluster, const protocol::AttemptRef& ref) {
     const auto first = cluster.attempts.lower_bound({RunId{ref.run}, 0});
-    if (ref.incarnation != 0)  // the newest ones first, since a run may have thousands
+    if (ref.incarnation != 0)  // newest attempts are searched first, since a run may have thousands
         for (auto at = cluster.attempts.upper_bound({RunId{ref.run}, ~0u}); at != first;)
             if ((--at)->second.incarnation == ref.incarnation) return &at->second;
     const auto entry = cluster.attempts.find({RunId{ref.run}, ref.number});

@@ -10,7 +10,7 @@
 
 namespace rtrain::head {
 
-// By incarnation, otherwise by number.
+// Finds the attempt by its incarnation; without an incarnation, by its number.
 const Attempt* find_attempt(const Cluster& cluster, const protocol::AttemptRef& ref);
 protocol::AttemptRef reference(const Attempt& attempt);
 

@@ -14,9 +14,11 @@ using Objection = std::optional<std::string>;
 // Agents keep logs and last checkpoints for two weeks (pending_deliveries.cpp). One day is added for clock differences.
 constexpr Duration delivery_time{15LL * 24 * 3'600'000};
 constexpr const char* no_name = ": its checkpoint does not name a directory of the run";
-constexpr std::size_t earlier_bytes_most = 16 << 10;  // an agent sends 32 numbers at most, and the score
+// the most bytes of a checkpoint's metrics; an honest agent sends at most 32 numbers and the score
+constexpr std::size_t earlier_bytes_most = 16 << 10;
 constexpr std::string_view probe_prefix = ".rtrain-probe-";
-constexpr std::uint32_t attempt_numbers = 1'000'000;  // far beyond the attempts of any run's directory
+// a bound far beyond the number of attempts in any run's directory
+constexpr std::uint32_t attempt_numbers = 1'000'000;
 
 bool none_or_of_run(std::string_view directory) {
     return directory.empty() || protocol::is_checkpoint_directory(directory);
@@ -39,7 +41,7 @@ struct Judge {
     }
     std::string unknown(const protocol::AttemptRef& ref) const { return named(ref) + ": there is no such attempt"; }
 
-    // Allows any node of the attempt.
+    // Allows the message from any node of the attempt.
     Objection of_node(const protocol::AttemptRef& ref) const {
         if (removed(ref.run)) return std::nullopt;
         const Attempt* attempt = find_attempt(cluster, ref);
@@ -47,7 +49,7 @@ struct Judge {
         if (!placed_on(*attempt, node)) return named(ref) + " is not on it";
         return std::nullopt;
     }
-    // Allows only the node of this rank.
+    // Allows the message only from the node of this rank.
     Objection of_rank(const protocol::AttemptRef& ref, std::uint32_t rank) const {
         if (removed(ref.run)) return std::nullopt;
         const Attempt* attempt = find_attempt(cluster, ref);
@@ -58,7 +60,7 @@ struct Judge {
         if (own != node) return what + " is on " + own.value;
         return std::nullopt;
     }
-    // Returns true for a node that had any attempt of the run.
+    // Returns true if this node had any attempt of the run.
     bool knows(RunId run) const {
         for (auto at = cluster.attempts.lower_bound({run, 0}); at != cluster.attempts.end() && at->first.run == run;
              ++at)
@@ -73,20 +75,20 @@ struct Judge {
     }
 
     // ---- messages ------------------------------------------------------------------------------------------------
-    Objection operator()(const protocol::Hello&) const { return std::nullopt; }  // Agents::welcome checks its name
+    Objection operator()(const protocol::Hello&) const { return std::nullopt; }  // Sessions checks the name in Hello
     Objection operator()(const protocol::Register&) const {
         return std::nullopt;
-    }  // about the node itself; the core checks `held`
+    }  // a node may report itself; the core checks `held`
     Objection operator()(const protocol::NewsBatch&) const { return std::nullopt; }
-    // An answer to a request: Agents::cleared.
+    // The answer to a request of the head; Sessions checks the request's id.
     Objection operator()(const protocol::Cleared&) const { return std::nullopt; }
-    Objection operator()(const protocol::Leaving&) const { return std::nullopt; }  // about the node itself
-    // An answer to a request: Leases::dialled.
+    Objection operator()(const protocol::Leaving&) const { return std::nullopt; }  // a node may report itself
+    // The answer to a request of the head; Leases::dialled checks the request's id.
     Objection operator()(const protocol::PeerDialled&) const { return std::nullopt; }
     Objection operator()(const protocol::News& news) const { return std::visit(*this, news.what); }
     Objection operator()(const protocol::Heartbeat& heartbeat) const {
         for (const protocol::WorkerHeartbeat& worker : heartbeat.workers)
-            if (find_attempt(cluster, worker.attempt) != nullptr)  // others are ignored
+            if (find_attempt(cluster, worker.attempt) != nullptr)  // entries about other attempts are ignored
                 if (auto why = of_rank(worker.attempt, worker.rank)) return why;
         return std::nullopt;
     }
@@ -95,7 +97,7 @@ struct Judge {
     // ---- news ----------------------------------------------------------------------------------------------------
     Objection operator()(const protocol::Prepared& news) const {
         if (removed(news.attempt.run) || find_attempt(cluster, news.attempt) == nullptr)
-            return std::nullopt;  // the node gets the order to give that up
+            return std::nullopt;  // the node gets the order to end that preparation
         if (!news.claimed) return of_node(news.attempt);
         if (!none_or_of_run(news.from)) return named(news.attempt) + no_name;
         if (news.attempt.number > attempt_numbers) return named(news.attempt) + ": a number that no run comes to";
@@ -112,7 +114,7 @@ struct Judge {
     Objection operator()(const protocol::Started& news) const { return of_rank(news.attempt, news.rank); }
     Objection operator()(const protocol::Exited& news) const { return of_rank(news.attempt, news.rank); }
     Objection operator()(const protocol::Emptied& news) const { return of_node(news.attempt); }
-    // The coordinator, the agent of rank 0's node, reports all ranks.
+    // Only the coordinator, which is the agent of rank 0's node, reports; it reports all ranks.
     Objection operator()(const protocol::Reported& news) const {
         if (auto why = of_rank(news.attempt, 0)) return why;
         if (!none_or_of_run(news.checkpoint)) return named(news.attempt) + no_name;
@@ -129,7 +131,8 @@ struct Judge {
         const RunId run{news.run};
         const auto known = cluster.checkpoints.find({.run = run, .directory = news.directory});
         if (known == cluster.checkpoints.end() || known->second.deleting) return std::nullopt;
-        if (knows(run)) return std::nullopt;  // late, or wrong; the core erases no checkpoint that is kept
+        // The message is late or wrong. It has no effect, since the core erases no checkpoint that is kept.
+        if (knows(run)) return std::nullopt;
         return "run " + run_id_text(cluster.meta.cluster_id, run) +
                ": the checkpoint is not to be removed, and nothing of the run was ever on it";
     }
@@ -161,7 +164,8 @@ struct NamesUnknown {
 
 bool on_cluster(const Run& run) { return run.storage_path.empty() || run.storage_path.starts_with("cluster://"); }
 
-// Returns the newest of several runs of one name in one directory (--resume). Older ones of its user deliver there too.
+// Returns the newest of several runs that have used one directory (--resume). Older runs of the same user also write to
+// it.
 const Run* owner_of(const Cluster& cluster, const std::set<RunId>& named) {
     const Run* owner = nullptr;
     for (const RunId id : named)

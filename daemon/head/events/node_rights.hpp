@@ -30,6 +30,7 @@ bool of_unknown_attempt(const Cluster& cluster, const protocol::News& news);
 enum class Touch { read, write };
 bool reaches_file(const Cluster& cluster, const std::set<RunId>& named, const NodeId& node, const std::string& path,
                   Touch touch, Time now);
-std::string run_named_in(const std::string& path, const NodeId& node);  // also for a node's probe file beside the runs
+// returns the run name with which the path begins; also for a node's probe file, which lies beside the runs
+std::string run_named_in(const std::string& path, const NodeId& node);
 
 }  // namespace rtrain::head

@@ -49,7 +49,7 @@ const Attempt* attempt_before(const Cluster& cluster, AttemptId id) {
     return at->first.run == id.run ? &at->second : nullptr;
 }
 
-// Returns one word for the training loop: the reason of the request to end, or a failure.
+// Returns the reason of the attempt's end as one word for the training loop: the reason of a request, or a failure.
 std::string why_ended(const Attempt& attempt) {
     return attempt.state == AttemptState::stopped && attempt.request ? to_text(attempt.request->reason) : "failure";
 }
@@ -69,8 +69,8 @@ struct ToOrder {
     Answer operator()(const PrepareNode& effect) const {
         const Attempt* attempt = attempt_of(cluster, effect.attempt, effect.incarnation);
         const Run* run = run_of(effect.attempt.run);
-        // A later event of the same commit may have ended it. Then the node would claim a number that is no longer
-        // valid.
+        // A later event of the same commit may have ended the attempt. Then the node must not prepare it: it would
+        // claim a number that is no longer valid.
         if (!attempt || !run || terminal(attempt->state) || attempt->state == AttemptState::stopping)
             return std::nullopt;
         const Attempt* before = attempt_before(cluster, attempt->id);
@@ -140,8 +140,8 @@ struct ToOrder {
                               .at_once = effect.at_once};
     }
 
-    // Returns true if the node is the last one of an attempt that ends, or reports an attempt that is over. Then no
-    // other node waits for it.
+    // Returns true if no other node waits for this one: the node is the last one of an attempt that ends, or the
+    // attempt is over.
     static bool is_last(const Attempt& attempt, const NodeId& node) {
         if (terminal(attempt.state)) return true;
         return attempt.state == AttemptState::stopping && attempt.nodes_waiting == std::vector<NodeId>{node};
@@ -185,8 +185,8 @@ struct ToOrder {
 
 bool on_s3(const Run& run) { return run.storage_path.starts_with("s3://"); }
 
-// Returns the access for an order. A run's own credentials are secrets of the job; the related settings may be in its
-// env.
+// Returns how a run's storage may be accessed. Credentials of the run itself are secrets of its job; related settings
+// may be in its env.
 protocol::StorageAccess storage_access(const Run& run, const std::map<std::string, std::string>& secrets) {
     protocol::StorageAccess access{.user = run.user, .queue = run.spec.queue};
     const json job = on_s3(run) ? parse_json(run.job_json) : json();

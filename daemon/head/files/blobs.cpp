@@ -15,13 +15,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A blob this young may belong to a submission that is still to come.
+// ms; a younger blob may belong to a job that is about to be submitted
 constexpr std::int64_t fresh_ms = 24LL * 3'600'000;
 constexpr const char* code_settings = "code/";
-constexpr const char* other_prefixes[] = {"any_user/", "lines/"};  // prefixes of the other settings of a submission
+// Settings of a submission, beside "code/": whether it may use any user's files, and the line numbers of its job file's
+// fields.
+constexpr const char* other_prefixes[] = {"any_user/", "lines/"};
 const std::string blob_prefix = "blob/";
 constexpr std::size_t hash_length = 64;
-constexpr std::uintmax_t naming_value_bytes = 4'096;  // a run's value that names a blob is small
+constexpr std::uintmax_t naming_value_bytes = 4'096;  // bytes; a run's value that only names a blob is not larger
 
 std::int64_t age_ms(const fs::path& path) {
     struct stat info{};
@@ -56,22 +58,22 @@ std::string blob_of(const std::string& setting) { return setting.substr(blob_pre
 
 }  // namespace
 
-// The blobs and submission that a run names, copied for a thread of the pool.
+// The data of a run that names blobs, copied for a thread of the pool. `values`: the run's directory of values.
 struct Blobs::Naming {
-    std::string submit_key, job_json, values;  // values: their directory
+    std::string submit_key, job_json, values;  // `values`: path of the run's directory of values
     bool live = false;
     std::int64_t age_ms = 0;
 };
 
 struct Blobs::Unneeded {
     std::vector<std::string> settings;
-    std::vector<std::string> blobs;  // hashes
-    RunId newest{};                  // the newest run that was checked
+    std::vector<std::string> blobs;  // hashes of the blobs that are not needed
+    RunId newest{};                  // the newest run that was taken into account
     // Younger blobs stay, since a live run may name them in ways that this check does not see.
     std::int64_t oldest_ms = fresh_ms;
 };
 
-// Reads the journal and walks over files: for the pool.
+// Finds blobs and settings that no run needs. Reads the journal and walks over files, so it must run on the pool.
 Blobs::Unneeded Blobs::unneeded(const std::vector<Naming>& runs, const state::SqliteJournal& journal,
                                 const std::string& blobs) {
     Unneeded out;
@@ -101,8 +103,8 @@ Blobs::Unneeded Blobs::unneeded(const std::vector<Naming>& runs, const state::Sq
     return out;
 }
 
-// Removes from the garbage what was used meanwhile: settings and blobs of new submissions, and blobs that were sent
-// again.
+// Removes from `garbage` what has been used since it was collected: settings and blobs of new submissions, and blobs
+// that were uploaded again.
 void Blobs::keep_what_came(Unneeded& garbage) const {
     std::set<std::string> keys, named;
     for (const auto& [id, run] : uses_.view.cluster.runs) {
@@ -130,7 +132,7 @@ void Blobs::remove_unneeded(Unneeded garbage) {
         std::vector<std::string> removed;
         for (const std::string& sha256 : garbage.blobs) {
             std::error_code failed;
-            if (age_ms(blobs + sha256) < garbage.oldest_ms) continue;  // used meanwhile
+            if (age_ms(blobs + sha256) < garbage.oldest_ms) continue;  // the blob was used again meanwhile
             if (!fs::remove(blobs + sha256, failed) || failed)
                 std::fprintf(stderr, "rtrain head: %s stays: %s\n", (blobs + sha256).c_str(), failed.message().c_str());
             else

@@ -15,7 +15,8 @@
 
 namespace rtrain::head {
 
-std::string blob_setting(const std::string& sha256, const std::string& user);  // this user has uploaded that blob
+// key of the setting which says that this user has uploaded that blob
+std::string blob_setting(const std::string& sha256, const std::string& user);
 // Counts the blob for the user. It counts for every user who has uploaded it.
 void count_blob(UserBytes& bytes, const HeadOptions& options, const std::string& sha256, const std::string& user);
 
@@ -24,7 +25,8 @@ class Blobs {
     struct Uses {
         net::Background background;
         Intake events;
-        std::function<void(std::function<void()>)> behind_commits;  // on the thread of the commits, in order
+        // runs a task on the thread that commits, after all earlier commits
+        std::function<void(std::function<void()>)> behind_commits;
         const View& view;
         const HeadOptions& options;
         state::SqliteJournal& journal;
@@ -33,10 +35,11 @@ class Blobs {
     };
     explicit Blobs(Uses uses) : uses_(std::move(uses)) {}
 
-    // Records the users of blobs from before that was remembered, once in a database: the users whose runs name them.
+    // Done once in a database of an earlier version, which has no record of who uploaded a blob: gives each blob to the
+    // users whose runs name it.
     Status recall_users();
     void count();  // counts the existing blobs for each user who has uploaded them
-    // Lets an admin's run, and so its workers, use a blob that another user has uploaded.
+    // Lets an admin's run, and therefore its workers, use a blob that another user has uploaded.
     void let_use(const std::string& job_json, const std::string& code_sha256, const std::string& user);
     void collect();  // finds blobs that no run needs, on the pool, and removes them
 

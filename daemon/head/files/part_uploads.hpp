@@ -13,8 +13,8 @@ namespace rtrain::head {
 
 class PartUploads {
   public:
-    // Returns whether the caller may write the piece. False: another piece of the part is being written. A first piece
-    // makes it another upload than one of that name before.
+    // Returns true if the caller may write the piece now. Returns false if another piece of the same upload is being
+    // written. A piece with offset 0 begins a new upload, even if one of the same name was finished before.
     bool begin(const std::string& part, std::uint64_t offset) {
         if (offset == 0) std::erase(done_, part);
         return writing_.insert(part).second;

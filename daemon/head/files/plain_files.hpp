@@ -1,5 +1,5 @@
-// Files that people are answered with from directories which others may change meanwhile: opened beneath a directory's
-// descriptor, judged by the descriptor, and sent from it.
+// Opens files for answers to people, in directories that other users may change meanwhile. A file is opened relative to
+// the directory's descriptor. It is checked, and sent, by its own descriptor.
 #pragma once
 
 #include <optional>
@@ -11,15 +11,16 @@
 
 namespace rtrain::head {
 
-// Opens the plain file `path` beneath `top`. Returns unauthorised for links, also on the path, and for a file with
-// another owner than `top` and a second name: such a name can be given to files that one may not read. Any other file
-// is not_found. Does not block on a FIFO.
+// Opens the plain file `path` beneath `top`. Returns unauthorised for a link, also on the way, and for a file with a
+// second name whose owner is not the owner of `top`: a user can give such a name to a file that they may not read.
+// Returns not_found for any other file that is not plain. Does not block on a FIFO.
 Result<storage::Descriptor> open_plain(const storage::Descriptor& top, const std::string& path);
 
-std::optional<std::string> text_of(const storage::Descriptor& file);  // nullopt: larger than 16 MiB, or unreadable
+// content of the file; nullopt: it is larger than 16 MiB, or unreadable
+std::optional<std::string> text_of(const storage::Descriptor& file);
 
 struct FoundFile {
-    std::string path;  // relative to `top`
+    std::string path;  // path relative to `top`
     std::uint64_t bytes = 0;
 };
 // Returns the plain files at and below `prefix`, without links.

@@ -1,4 +1,4 @@
-// run.json of a run's directory, which names the user of the directory.
+// Reads run.json of a run's directory, which names the user of the directory.
 #pragma once
 
 #include <sys/stat.h>
@@ -8,9 +8,9 @@
 
 namespace rtrain::head {
 
-// run.json of a run's directory, and the facts about the file's owner. A head that is root accesses the directory with
-// that owner's rights (storage::other_owner), since others may be able to write there too. For a file of root, from an
-// earlier version, it is the directory's owner. `content` is null if the file is a link or cannot be read.
+// Content of run.json, and facts about the owner of the file. A root head accesses the directory with that owner's
+// rights (storage::other_owner), since others may be able to write there too. If the file belongs to root, as in
+// earlier versions, `owner` is the directory's owner. `content` is null if the file is a link or cannot be read.
 struct RunHeader {
     json content;
     struct stat owner{};

@@ -94,8 +94,8 @@ void StoredFiles::grew(const std::string& path, std::int64_t bytes) {
 
 std::string StoredFiles::owner_of(const std::string& path) const { return user_of(run_name_of(path)); }
 
-// Returns the user of a directory: that of the newest run with the name. If its runs were removed, run.json names the
-// user.
+// Returns the user of a directory. It is the user of the newest run with this name. If its runs were removed, it is the
+// user in run.json.
 std::string StoredFiles::user_of(const std::string& name) const {
     std::string user;
     for (const RunId id : view_.names.named(name)) {

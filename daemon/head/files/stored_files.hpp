@@ -18,16 +18,18 @@ namespace rtrain::head {
 class StoredFiles {
   public:
     struct Directory {           // a run's directory below the storage root
-        std::string name, user;  // the user in its run.json; empty if that cannot be read
+        std::string name, user;  // name of the directory; the user in its run.json, empty if that cannot be read
         std::int64_t bytes = 0;
     };
     StoredFiles(net::Background background, const View& view, const HeadOptions& options, UserBytes& bytes)
         : background_(background), view_(view), options_(options), bytes_(bytes) {}
 
-    void count();                                            // all directories
-    void recount(const std::string& name);                   // one directory, which may have been removed
-    void grew(const std::string& path, std::int64_t bytes);  // a file below cluster://; negative: it shrank
-    std::string owner_of(const std::string& path) const;     // the user for whom a file there counts; empty: no user
+    void count();                           // counts all directories again
+    void recount(const std::string& name);  // counts one directory again; it may have been removed
+    // adds to the count of a file below cluster://; negative: the file shrank
+    void grew(const std::string& path, std::int64_t bytes);
+    // the user for whom a file at this path counts; empty: no user
+    std::string owner_of(const std::string& path) const;
 
   private:
     std::string user_of(const std::string& name) const;
@@ -40,7 +42,7 @@ class StoredFiles {
     std::map<std::string, Directory> directories_;
 };
 
-// These block on the disk. Links are not followed.
+// The functions below block on the disk. They follow no links.
 std::int64_t stored_bytes_below(const std::string& directory);
 StoredFiles::Directory stored_directory(const std::string& root, const std::string& name);
 

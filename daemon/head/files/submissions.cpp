@@ -67,7 +67,8 @@ Status Submissions::save(const std::string& key, const Files& files) {
     if (files.for_any_user) aside.settings[any_user_prefix + key] = "1";
     for (const auto& [setting, value] : aside.settings) {
         count_setting(files.user, setting, value);
-        if (setting != lines_setting(key)) settings_[setting] = value;  // orders are made of the other settings
+        // orders do not need the line numbers, so they are not kept in memory
+        if (setting != lines_setting(key)) settings_[setting] = value;
     }
     if (!aside.settings.empty()) events_.save(std::move(aside));
     if (files.secrets_json.empty()) return Done{};
@@ -99,9 +100,9 @@ void Submissions::forget_secrets(const Run& run) {
         const auto other = view_.cluster.runs.find(id);
         if (id != run.id && other != view_.cluster.runs.end() && !terminal(other->second.state)) return;
     }
-    for (const auto& [first, array] : view_.cluster.arrays)  // runs of the array that are still to be made
+    for (const auto& [first, array] : view_.cluster.arrays)  // unmade runs of the array need the secrets too
         if (array.model.submit_key == run.submit_key) return;
-    std::error_code ignored;  // most runs have no secrets
+    std::error_code ignored;  // an error is ignored, since most runs have no secrets
     std::filesystem::remove(secrets_path(run.submit_key), ignored);
     bytes_.forget(Kept::submissions, std::string(secrets_name) + run.submit_key);
 }

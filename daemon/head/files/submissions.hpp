@@ -1,5 +1,6 @@
-// The data of a run beside its record: the hash of its code archive and whether it may resume from any user's files
-// (two settings), and the values of its secrets (a file for the owner alone, removed at the run's end).
+// The data of a run that is not in its record: the hash of its code archive, whether it may resume from any user's
+// files (both are settings), and the values of its secrets (a file that only the head can read, removed at the run's
+// end).
 #pragma once
 
 #include <cstdint>
@@ -16,23 +17,24 @@ class Submissions {
   public:
     Submissions(const HeadOptions& options, const View& view, Intake events, UserBytes& bytes)
         : options_(options), view_(view), events_(events), bytes_(bytes) {}
-    // Reads the settings, from which orders are made later: no order waits for the disk.
+    // Loads the settings into memory. Orders are made from them, so that no order waits for the disk.
     void recall(const state::SqliteJournal& journal);
 
-    // Counts the existing data for their users; the runs are known by name.
+    // Counts the existing data for the users of the runs. Requires that the runs are known by name.
     void count(const state::SqliteJournal& journal);
 
     struct Files {
         std::string user, code_sha256, secrets_json;
-        std::string lines_json;     // the lines of the fields in the job's file; empty: unknown
-        bool for_any_user = false;  // an admin submitted it
+        std::string lines_json;     // line numbers of the fields in the job's file, as JSON; empty: unknown
+        bool for_any_user = false;  // true: an admin submitted the run, so it may resume from any user's files
     };
-    Status save(const std::string& key, const Files& files);  // the settings become durable with the run itself
-    std::string code(const std::string& key) const;           // empty: it has none
+    // stores the data; the settings become durable together with the run's record
+    Status save(const std::string& key, const Files& files);
+    std::string code(const std::string& key) const;  // hash of the code archive; empty: the run has none
     bool any_user(const std::string& key) const;
     std::map<std::string, std::string> secrets(const Run& run) const;
     void forget_secrets(const Run& run);
-    void forget_setting(const std::string& setting);  // forgets a setting of a run that was removed
+    void forget_setting(const std::string& setting);  // removes a setting of a run that was removed
 
   private:
     std::string secrets_path(const std::string& key) const;
@@ -43,7 +45,7 @@ class Submissions {
     const View& view_;
     const Intake events_;
     UserBytes& bytes_;
-    std::map<std::string, std::string> settings_;  // "code/<key>" and "any_user/<key>"
+    std::map<std::string, std::string> settings_;  // keys: "code/<key>" and "any_user/<key>"
 };
 
 }  // namespace rtrain::head

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t path_bytes_max = 1'000, name_bytes_max = 255;  // no file system allows longer names
+constexpr std::size_t path_bytes_max = 1'000, name_bytes_max = 255;  // bytes; no file system allows longer names
 
 bool untouched(const fs::path& file, std::int64_t for_ms) {
     std::error_code gone;
@@ -25,7 +25,7 @@ bool untouched(const fs::path& file, std::int64_t for_ms) {
 
 }  // namespace
 
-// Removes uploads that were not continued for a while. A client that continues does so within seconds.
+// Removes uploads to which no piece was added for a while. A client that continues an upload does so within seconds.
 void sweep_uploads(const std::string& storage_root, std::int64_t untouched_ms) {
     std::error_code failed;
     for (fs::directory_iterator at(storage_root + uploads_folder, failed), end; !failed && at != end;

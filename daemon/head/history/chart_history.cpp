@@ -1,4 +1,4 @@
-// The loop's side of the charts' history.
+// The part of the charts' history that runs on the event loop.
 #include "daemon/head/history/chart_history.hpp"
 
 #include <chrono>
@@ -12,9 +12,11 @@
 namespace rtrain::head {
 namespace {
 
-// Reports and heartbeats are gathered for so long: the thread looks at each run once, however many reports it had.
+// Reports and heartbeats are collected for this time, in ms. Then the thread handles each run once, however many
+// reports it had.
 constexpr std::int64_t gather_ms = 250, upkeep_ms = 5'000;
-constexpr std::size_t heartbeats_most = 16'384;  // bound on waiting heartbeats: some seconds of the largest cluster
+// the most heartbeats that may wait: some seconds of the largest cluster
+constexpr std::size_t heartbeats_most = 16'384;
 constexpr std::size_t questions_most = 64;
 constexpr std::int64_t finish_s = 5;
 
@@ -91,7 +93,7 @@ void ChartHistory::begin() {
 void ChartHistory::hand_over() {
     begun_ = true;
     thread_.add([this, work = work_, runs = std::exchange(reported_, {}), heard = std::exchange(heard_, {})] {
-        std::set<RunId> left;  // runs with more reports than are read at once
+        std::set<RunId> left;  // runs whose reports were not all read, since they have more than are read at once
         for (const HeardHeartbeat& heartbeat : heard) work->take(heartbeat);
         for (const RunId run : runs) {
             const auto more = work->catch_up(run, rows_at_once);

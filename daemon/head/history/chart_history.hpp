@@ -35,26 +35,28 @@ class ChartHistory {
     // Opens the file and catches up with the reports of these runs, on the thread. If the file cannot be opened, the
     // error is logged and becomes the answer of all queries.
     void open(const Cluster& cluster);
-    void finish();  // writes the rest; waits some seconds at most
+    void finish();  // writes the unwritten data; waits for some seconds at most
 
-    void reported(RunId run);  // rows of the run are durable
+    void reported(RunId run);  // to be called when rows of the run are durable
     void heard(HeardHeartbeat heartbeat);
-    void counted(const ClusterCounts& counts);  // at most four times a minute
+    // passes a sample of the whole cluster; to be called at most four times a minute
+    void counted(const ClusterCounts& counts);
     void forget(RunId run);
 
     struct Question {
-        std::string subject, key;  // no key: the query is for the list of keys
-        history::Window window;    // last: 0: up to the newest
-        std::string head;          // members of the answer, as JSON text
+        std::string subject, key;  // `subject` and `key` of the chart; without a key the answer is the list of keys
+        history::Window window;    // the samples to show; `last` 0: up to the newest
+        std::string head;          // members of the answer that name its subject, as JSON text
     };
-    using Then = std::function<void(Result<std::string>)>;  // JSON text; called on the loop
-    // Returns false if too many queries wait; then `then` is not called.
+    using Then = std::function<void(Result<std::string>)>;  // receives the JSON text of the answer; called on the loop
+    // Queues a query. Returns false if too many queries wait; then `then` is never called.
     bool of_run(RunId run, Question question, Then then);
     bool of_usage(Question question, Then then);
-    bool of_ranks(RunId run, std::uint32_t ranks, Question question, Then then);  // for each rank below `ranks`
+    // queues a query for each rank below `ranks`
+    bool of_ranks(RunId run, std::uint32_t ranks, Question question, Then then);
 
   private:
-    struct Work;   // the state of the thread
+    struct Work;   // the data that only the thread uses
     void begin();  // passes the new data on, unless the thread is still busy with the earlier data
     void hand_over();
     void upkeep();
@@ -65,10 +67,11 @@ class ChartHistory {
     const std::shared_ptr<Work> work_;
     std::set<RunId> reported_;
     std::vector<HeardHeartbeat> heard_;
-    std::uint64_t dropped_ = 0;  // heartbeats that had no room
-    std::size_t questions_ = 0;  // number of unanswered queries
+    std::uint64_t dropped_ = 0;  // number of heartbeats that were dropped, because the queue was full
+    std::size_t questions_ = 0;  // number of queries that are not answered yet
     bool begun_ = false, waiting_ = false;
-    net::WorkThread thread_{net::ThreadPriority::behind_loop};  // last: it must end before the members that it uses
+    // the last member, because the thread must end before the members that it uses
+    net::WorkThread thread_{net::ThreadPriority::behind_loop};
 };
 
 }  // namespace rtrain::head

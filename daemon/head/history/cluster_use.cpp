@@ -1,4 +1,4 @@
-// The keys are those of docs/http-api.md.
+// See cluster_use.hpp. docs/http-api.md lists the keys.
 #include "daemon/head/history/cluster_use.hpp"
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 namespace rtrain::head {
 namespace {
 
-// A node without heartbeats for this time counts as unused, since it is lost or has left.
+// ms; a node without a heartbeat for this time counts as unused, since it is lost or has left
 constexpr std::int64_t use_counts_ms = 60'000;
 
 bool is_gpu_utilization(const std::string& key) {

@@ -12,7 +12,7 @@ namespace rtrain::head {
 
 inline constexpr const char* history_of_cluster = "cluster";
 
-// Numbers that the loop counts from the records, and measures of the head itself. nullopt: not known.
+// Numbers that the loop counts from the records, and measured values of the head itself. nullopt: not known.
 struct ClusterCounts {
     std::int64_t wall_ms = 0;
     double gpus = 0, gpus_allocated = 0;
@@ -21,7 +21,7 @@ struct ClusterCounts {
     std::optional<double> head_memory_bytes, head_longest_task_seconds, data_free_bytes, storage_free_bytes;
 };
 
-// Adds the use of nodes, from their samples, to the counts.
+// Adds up the use of all nodes from their newest samples.
 class ClusterUse {
   public:
     void heard(const SubjectSample& of_node);
@@ -30,7 +30,7 @@ class ClusterUse {
   private:
     struct OfNode {
         std::int64_t wall_ms = 0;
-        std::optional<double> cpus, gpus;  // in use; gpus: the sum of their utilizations
+        std::optional<double> cpus, gpus;  // CPUs in use; `gpus`: the sum of the GPUs' utilizations
     };
     std::map<std::string, OfNode> nodes_;
 };

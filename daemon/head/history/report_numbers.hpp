@@ -8,7 +8,8 @@
 
 namespace rtrain::head {
 
-// `ranks_json` has the form of MetricRow. A truth value becomes 1 or 0. Other types and nested values are left out.
+// Returns names and numbers. `ranks_json` is MetricRow::ranks_json. A boolean becomes 1 or 0. Other types and nested
+// values are left out.
 std::vector<std::pair<std::string, double>> numbers_of_rank_0(const std::string& ranks_json);
 
 }  // namespace rtrain::head

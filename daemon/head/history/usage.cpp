@@ -1,4 +1,4 @@
-// The keys are those of docs/http-api.md.
+// See usage.hpp. docs/http-api.md lists the keys.
 #include "daemon/head/history/usage.hpp"
 
 #include <algorithm>
@@ -33,12 +33,12 @@ void add_gpus(Values& values, const std::vector<protocol::GpuHeartbeat>& gpus) {
     }
 }
 
-// Adds a rate, unless the counter is unknown or was reset.
+// Adds the rate of a counter between two heartbeats, unless the counter is unknown or was reset.
 void add_rate(Values& values, const std::string& key, std::int64_t before, std::int64_t now, double per) {
     if (before >= 0 && now >= before) values.emplace_back(key, static_cast<double>(now - before) / per);
 }
 
-// Adds the share of the time in which a rank did not wait for other ranks.
+// Adds the fraction of the time in which a rank did not wait for other ranks.
 void add_own_time(Values& values, std::int64_t waited_before, std::int64_t waited_now, double passed_ms) {
     if (waited_before < 0 || waited_now < waited_before) return;
     const double waited = static_cast<double>(waited_now - waited_before) / passed_ms;

@@ -27,7 +27,7 @@ history::NamedSample sample_of(const state::MetricRow& row) {
             .values = numbers_of_rank_0(row.ranks_json)};
 }
 
-// Adds a JSON list with one member of each point.
+// Appends a member of a JSON object: a list with `of(point)` for each point.
 template <class Of>
 void add_list(std::string& out, const char* name, const std::vector<Point>& points, Of of) {
     out += (out.back() == '{' ? "\"" : ",\"") + std::string(name) + "\":[";
@@ -48,7 +48,7 @@ std::string keys_answer(const std::string& head, const std::vector<std::string>&
     return "{" + head + ",\"keys\":" + json_text(nlohmann::json(keys)) + ",\"last\":" + std::to_string(last) + "}";
 }
 
-// Returns the window to read: at most the last day.
+// Returns the window of a usage chart, cut to the last day of data.
 Window usage_window(Window window, std::uint64_t newest) {
     window.last = window.last == 0 ? newest : std::min(window.last, newest);
     const auto day = static_cast<std::uint64_t>(history::usage_kept_s);
@@ -72,8 +72,8 @@ void ChartHistory::Work::open(const std::set<RunId>& runs) {
     if (!reader) return close(reader.error());
     store.emplace(std::move(*opened));
     reports.emplace(std::move(*reader));
-    // Removes levels of runs that were removed, or that differ from state.db after a restored backup. Levels of present
-    // runs are computed again.
+    // Removes the levels of runs that no longer exist, or whose levels are newer than state.db, as after a restored
+    // backup. Levels of present runs are computed again.
     for (const std::string& subject : store->subjects(history::Kind::run)) {
         const RunId run{std::strtoull(subject.c_str() + subject.find('/') + 1, nullptr, 10)};
         const auto last = store->last(subject), there = reports->last_position(run);
@@ -139,7 +139,7 @@ void ChartHistory::Work::upkeep(std::int64_t now_ms, std::int64_t wall_s) {
     complained = false;
 }
 
-// Reads a short window from the reports themselves. Each report is a point.
+// Returns the series of a short window, read from the reports themselves: each report is a point.
 Result<Series> ChartHistory::Work::raw(RunId run, const std::string& key, const Window& window) {
     history::Joiner joiner(window, 1);
     std::uint64_t after = window.first - 1;
@@ -183,7 +183,7 @@ Result<std::string> ChartHistory::Work::answer_run(RunId run, const Question& qu
     if (!series) return series.error();
     std::string out = "{" + question.head + ",\"last\":" + std::to_string(*newest) +
                       ",\"reports_per_point\":" + std::to_string(series->samples_per_point) + ",\"points\":{";
-    // The first bucket of a level is [0, width), and positions begin with 1.
+    // The first bucket of a level is [0, width), but positions begin with 1.
     add_list(out, "position", series->points,
              [](const Point& point) { return std::max<std::uint64_t>(1, point.first); });
     add_list(out, "attempt", series->points, [](const Point& point) { return point.mark.attempt; });
@@ -206,7 +206,7 @@ Result<std::string> ChartHistory::Work::answer_usage(const Question& question) {
     return "{" + question.head + ",\"last\":" + std::to_string(*newest) + "," + usage_members(*series) + "}";
 }
 
-// Leaves out ranks without a value.
+// Answers with a chart for each rank. Leaves out ranks without a value.
 Result<std::string> ChartHistory::Work::answer_ranks(RunId run, std::uint32_t ranks, const Question& question) {
     std::uint64_t newest = 0;
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {

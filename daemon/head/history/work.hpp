@@ -1,4 +1,4 @@
-// The thread's side of the charts' history (chart_history.hpp). All of it belongs to that thread.
+// The part of the charts' history (chart_history.hpp) that runs on its own thread. Only that thread uses it.
 #pragma once
 
 #include <cstddef>
@@ -29,12 +29,12 @@ struct ChartHistory::Work {
 
     void open(const std::set<RunId>& runs);
     void close(const Error& why);
-    // Adds new rows, `most` at most. Returns true if there are more.
+    // Adds at most `most` new rows of the run's reports. Returns true if more rows are left.
     Result<bool> catch_up(RunId run, std::size_t most);
     void take(const HeardHeartbeat& heartbeat);
     void take(const ClusterCounts& counts);
     void upkeep(std::int64_t now_ms, std::int64_t wall_s);
-    void complain(const Error& why);  // logs an error once, until the next success
+    void complain(const Error& why);  // logs an error, but only the first one until the next success
 
     Result<std::string> answer_run(RunId run, const Question& question);
     Result<std::string> answer_usage(const Question& question);

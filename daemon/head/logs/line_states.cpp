@@ -11,7 +11,7 @@ constexpr std::size_t state_most = 1'000;
 
 bool is_blank(std::string_view text) { return text.find_first_not_of(" \t") == std::string_view::npos; }
 
-// Removes sequences that move the cursor, colour or erase: ESC [ parameters letter.
+// Removes escape sequences that move the cursor, change colours or erase: ESC [ parameters letter.
 std::string without_sequences(std::string_view text) {
     std::string out;
     for (std::size_t at = 0; at < text.size(); ++at) {
@@ -30,7 +30,8 @@ std::string newest_state(std::string_view line) {
     if (line.find('\r') == std::string_view::npos) return {};
     for (;;) {
         const std::size_t begin = line.rfind('\r');
-        const std::string part = without_sequences(line.substr(begin + 1));  // npos + 1 is 0
+        // if there is no '\r', `begin` is npos, and npos + 1 is 0
+        const std::string part = without_sequences(line.substr(begin + 1));
         if (!is_blank(part)) return part.substr(0, state_most);
         if (begin == std::string_view::npos) return {};
         line = line.substr(0, begin);
@@ -55,7 +56,8 @@ std::string LineStates::line_ended(const LogName& file, std::string_view end) {
     std::string state = newest_state(end);
     const auto known = files_.find(file);
     if (known == files_.end()) return state;
-    if (state.empty()) state = std::move(known->second.sent);  // `end` is a part of it
+    // `end` has no state of its own, so the last state that was sent belongs to the line
+    if (state.empty()) state = std::move(known->second.sent);
     files_.erase(known);
     return state;
 }

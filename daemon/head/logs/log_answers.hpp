@@ -1,5 +1,5 @@
-// Bounds the number of log answers under way. Each holds parts of its files in memory, and reads the disk to which logs
-// are written.
+// Bounds the number of answers with logs that are sent at the same time. Each holds parts of its files in memory, and
+// reads the disk to which logs are written.
 #pragma once
 
 #include <cstddef>
@@ -16,22 +16,24 @@ class LogAnswers {
   public:
     static constexpr std::size_t of_user_most = 8, all_most = 32;
     static constexpr std::size_t memory_of_user_most = 96u << 20, memory_most = 256u << 20;
-    // The last places, and the last memory, are for admins. The places before are for admins and for users without
-    // another answer. So a few users with slow readers cannot block all others.
+    // Numbers of places that are reserved. The last `for_admins` places, and the last memory, are for admins. The
+    // `for_newcomers` places before them are for admins and for users who have no other answer. So a few users with
+    // slow readers cannot block all others.
     static constexpr std::size_t for_admins = 4, for_newcomers = 8;  // numbers of places
     static constexpr std::size_t memory_for_admins = 32u << 20, memory_for_newcomers = 64u << 20;
 
     enum class Who { user, admin };
 
-    // An answer's place becomes free when its last owner is destroyed, on any thread.
+    // The place of one answer. It becomes free when the last owner of this object is destroyed, on any thread.
     class Held {
       public:
-        // Counts the answer; the caller holds the guard.
+        // Counts the answer. The caller must hold the guard.
         Held(std::shared_ptr<Counts> counts, std::string user, Who who);
         ~Held();
         Held(const Held&) = delete;
         Held& operator=(const Held&) = delete;
-        // Counts the memory that the answer needs, once. False: that is too much, beside the others.
+        // Counts the memory that the answer needs; to be called once. Returns false if all answers together would need
+        // too much.
         bool hold(std::size_t memory);
 
       private:
@@ -41,7 +43,7 @@ class LogAnswers {
         std::size_t memory_ = 0;
     };
     using Place = std::shared_ptr<Held>;
-    Place enter(const std::string& user, Who who);  // null: too many are under way
+    Place enter(const std::string& user, Who who);  // a place for an answer; null: too many answers are being sent
 
   private:
     struct Use {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t put_off_ms = 2'000;
 constexpr std::int64_t sync_pause_ms = 200;
-// Bound on bytes that wait for their files; further ones stay on their nodes.
+// The most bytes that may wait to be written. Further log pieces stay on their nodes.
 constexpr std::size_t waiting_bytes_max = 64 << 20;
 
 protocol::LogAck ack_of(const LogName& name, const LogIntake::Source& from, std::uint64_t offset) {
@@ -80,9 +80,9 @@ void LogIntake::taken(const LogName& name, const Source& from, const Result<std:
     uses_.feeds.poke();
 }
 
-// Puts a piece off. It is not acknowledged, so the agent keeps it, and sends it again on request.
+// Refuses a piece for now. It is not acknowledged, so the agent keeps it and sends it again on request.
 void LogIntake::put_off(const LogName& name, const Source& from, const Error& why) {
-    if (why.code == ErrorCode::invalid) {  // a permanent error
+    if (why.code == ErrorCode::invalid) {  // the error is permanent, so the piece is not requested again
         std::fprintf(stderr, "rtrain head: log of %s: %s\n", from.node.c_str(), why.message.c_str());
         return;
     }
@@ -111,7 +111,8 @@ void LogIntake::offer_again() {
                   });
 }
 
-// Adds a notice once for each run. At the limit, small pieces may be accepted and large ones not.
+// Adds a notice that the run's logs stay on their nodes, once for each run. Near the limit, small pieces may be
+// accepted while large ones are not.
 void LogIntake::note_limit(RunId run, const Error& why) {
     if (!limit_noted_.insert(run).second) return;
     uses_.events.note({.wall_ms = wall_ms(),
@@ -121,7 +122,7 @@ void LogIntake::note_limit(RunId run, const Error& why) {
     uses_.events.later_acknowledge();
 }
 
-// Notes the room for logs, once when there is none, and once when there is some again.
+// Adds a notice once when the disk has no space for logs, and once when it has space again.
 void LogIntake::note_room() {
     const bool wait = store_.waiting();
     if (std::exchange(room_noted_, wait) == wait) return;

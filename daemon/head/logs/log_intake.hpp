@@ -1,6 +1,6 @@
-// Writes the logs that agents send. A separate thread writes them in the order of their arrival, and they are
-// acknowledged once they are on disk. A piece that the disk has no space for, or that exceeds its user's limit, stays
-// on its node, and is requested later.
+// Writes the logs that agents send. A separate thread writes them in the order of their arrival. They are acknowledged
+// once they are on disk. A piece that the disk has no space for, or that exceeds its user's limit, stays on its node
+// and is requested later.
 #pragma once
 
 #include <cstddef>
@@ -34,13 +34,13 @@ class LogIntake {
 
     struct Source {
         std::string node;
-        protocol::AttemptRef attempt;  // as the agent identifies it
+        protocol::AttemptRef attempt;  // the attempt, identified as the agent does it
     };
     void take(LogStore::Piece piece, const Source& from);
-    // Acknowledges a piece without storing it, since no reader needs it. The agent may drop it.
+    // Acknowledges a piece without storing it, because no reader needs it. The agent may then delete it.
     void let_go(const LogName& name, const Source& from, std::uint64_t end);
-    void forget(RunId run);  // removes its logs, after the earlier pieces
-    // Removes the logs of runs that ended longer ago than their logs.keep, and counts those of the other runs.
+    void forget(RunId run);  // removes the run's logs, after all earlier pieces were written
+    // Removes the logs of runs that ended longer ago than their `logs.keep`. Counts the bytes of the other runs' logs.
     void prune(const Cluster& cluster);
     const std::string& directory() const { return store_.directory(); }
 
@@ -49,9 +49,11 @@ class LogIntake {
     void on_log_thread(std::function<void()> work, net::Loop::Task then);
     void taken(const LogName& name, const Source& from, const Result<std::uint64_t>& size);
     void put_off(const LogName& name, const Source& from, const Error& why);
-    void offer_again();  // requests the pieces that were put off
+    void offer_again();  // requests the pieces that were refused before
     void note_room();
-    void note_limit(RunId run, const Error& why);  // the limit of the run's user
+    // adds a notice that the run's logs stay on their nodes, because the run's user is at the limit; `why`: the limit's
+    // error
+    void note_limit(RunId run, const Error& why);
 
     struct Unsynced {
         Source from;
@@ -66,11 +68,12 @@ class LogIntake {
     LogStore store_;
     Batch unsynced_;
     bool syncing_ = false;
-    std::map<LogName, Source> put_off_;  // pieces that could not be written
-    std::size_t waiting_bytes_ = 0;      // bytes that wait for their files
+    std::map<LogName, Source> put_off_;  // pieces that were refused for now, to be requested again; key: the log
+    std::size_t waiting_bytes_ = 0;      // bytes of pieces that wait to be written
     bool room_noted_ = false;
-    std::set<RunId> limit_noted_;  // runs with logs that stayed on their nodes because of their users' limits
-    net::WorkThread writer_{net::ThreadPriority::behind_loop};  // last: it must end before the members that it uses
+    std::set<RunId> limit_noted_;  // runs for which note_limit has added its notice
+    // the last member, because the thread must end before the members that it uses
+    net::WorkThread writer_{net::ThreadPriority::behind_loop};
 };
 
 }  // namespace rtrain::head

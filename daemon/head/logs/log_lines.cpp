@@ -21,8 +21,8 @@ Error unreadable(const std::string& name, const std::string& text, const std::st
 
 std::string ranges_text() { return "; at most " + std::to_string(spec::ranges_most) + " parts"; }
 
-// Returns the ranks that failed in the selected attempts: the first failure of each attempt, and all ranks with an
-// unsuccessful exit that the agent had not requested.
+// Returns the ranks that failed in the selected attempts. These are the first failure of each attempt, and all ranks
+// with an unsuccessful exit that was not requested.
 NumberRanges failed_ranks(const Cluster& cluster, RunId run, const LogQuestion& question) {
     NumberRanges out;
     for (const Attempt* attempt : attempts_of(cluster, run)) {
@@ -41,7 +41,7 @@ NumberRanges failed_ranks(const Cluster& cluster, RunId run, const LogQuestion& 
 Result<LogQuestion> log_question(const Cluster& cluster, RunId run, const LogWords& words, std::int64_t now_wall_ms) {
     LogQuestion out;
     const auto attempts = attempts_of(cluster, run);
-    if (words.attempt.empty()) {  // the newest
+    if (words.attempt.empty()) {  // without a given attempt, the newest one is selected
         out.attempts.emplace();
         if (!attempts.empty()) out.attempts->add(attempts.back()->id.number, attempts.back()->id.number);
     } else if (words.attempt != "all") {
@@ -123,12 +123,12 @@ constexpr std::uint64_t no_cut = std::numeric_limits<std::uint64_t>::max();
 
 struct Part {
     std::string bytes{};
-    std::uint64_t end = no_cut;             // the begin of the next removed part
-    std::optional<storage::LogCut> gone{};  // the removed part that contains the offset
+    std::uint64_t end = no_cut;             // offset at which the next removed part begins
+    std::optional<storage::LogCut> gone{};  // the removed part that contains the offset; nullopt: none
 };
 
-// Reads up to the next removed part of the log. A part that was removed during the read would give zeros, so it is read
-// again.
+// Reads up to the next removed part of the log. If a part is removed during the read, its bytes are zeros, so the text
+// is read again.
 Part part_at(const std::string& path, std::uint64_t offset, std::size_t bytes_at_most) {
     for (storage::LogCuts cuts = storage::log_cuts(path);;) {
         const storage::LogCut* cut = storage::cut_from(cuts, offset);

@@ -16,17 +16,18 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::size_t line_most = 64u << 10;  // a longer line is cut into lines of this size
+constexpr std::size_t line_most = 64u << 10;  // bytes; a longer line is cut into lines of this size
 constexpr std::size_t piece_most = 128u << 10;
-constexpr std::size_t read_at_once = 4u << 20;  // bound per piece, so that a thread for files is not occupied for long
+// the most bytes that are read for one piece, so that a thread for files is not occupied for long
+constexpr std::size_t read_at_once = 4u << 20;
 constexpr std::size_t buffers_together = 1u << 20, buffer_least = 4u << 10, buffer_most = 256u << 10;
-constexpr std::size_t held_most = 4u << 20;      // by the waiting sources
-constexpr std::size_t index_part = 4u << 10;     // a window of LogTimes
-constexpr std::size_t while_reading = 1u << 20;  // a piece, a longest line and its JSON
-constexpr std::size_t waiting_bytes = 64;        // an entry of the order of sources
+constexpr std::size_t held_most = 4u << 20;      // the most bytes that the waiting sources hold together
+constexpr std::size_t index_part = 4u << 10;     // bytes of one window of LogTimes
+constexpr std::size_t while_reading = 1u << 20;  // bytes for a piece, a longest line and its JSON
+constexpr std::size_t waiting_bytes = 64;        // bytes of an entry in the order of sources
 
-// Returns the bytes from `begin` to `end`; fewer if the file is shorter, none if it was removed. Returns nullopt if the
-// file cannot be read.
+// Returns the file's bytes from `begin` to `end`. They are fewer if the file is shorter, and none if it was removed.
+// Returns nullopt if the file cannot be read.
 std::optional<std::string> bytes_of(const std::string& path, std::uint64_t begin, std::uint64_t end) {
     int descriptor = -1;
     do { descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC); } while (descriptor < 0 && errno == EINTR);
@@ -46,8 +47,8 @@ std::optional<std::string> bytes_of(const std::string& path, std::uint64_t begin
     return out;
 }
 
-// Returns the end of the last whole line, or the file's end if the last line is too long to be one. The note of a
-// removed part is a line. Returns nullopt if the file is unreadable.
+// Returns the offset at which the last whole line ends. If the last line is too long to be whole, returns the file's
+// end. The note of a removed part counts as a line. Returns nullopt if the file cannot be read.
 std::optional<std::uint64_t> end_of_lines(const LogFile& file) {
     const std::uint64_t note_end = file.cuts.empty() ? 0 : std::min(file.cuts.back().end, file.bytes);
     const std::uint64_t begin = std::max(note_end, file.bytes - std::min<std::uint64_t>(file.bytes, line_most));
@@ -62,14 +63,14 @@ std::optional<std::uint64_t> end_of_lines(const LogFile& file) {
 
 struct LogMerge::Allowed {
     std::size_t bytes = read_at_once;
-    bool failed = false;  // a file could not be read
+    bool failed = false;  // true: a file could not be read
 
     void take(std::size_t read) { bytes -= std::min(bytes, read); }
     bool none() const { return bytes == 0 || failed; }
 };
 
-// A file, from its beginning or its last lines up to a fixed end. While other files are read it holds only its name and
-// some numbers, since there may be tens of thousands.
+// One log file as a source of lines, from its beginning or its last lines up to a fixed end. While other files are
+// read, it holds only its name and some numbers, since there may be tens of thousands of sources.
 class LogMerge::Source {
   public:
     Source(LogFile file, Unfinished last, std::size_t buffer) : file_(std::move(file)), buffer_size_(buffer) {
@@ -87,7 +88,7 @@ class LogMerge::Source {
 
     std::size_t held() const { return held_ ? sizeof *held_ + index_part + held_->buffer.capacity() : 0; }
     void let_go() { held_.reset(); }
-    // Shrinks the buffer after a long line to at most two buffers' size.
+    // After a long line, shrinks the buffer to twice the usual size.
     void trim() {
         if (!held_ || held_->buffer.capacity() <= 2 * buffer_size_) return;
         held_->buffer = held_->buffer.substr(std::exchange(held_->at, 0)).substr(0, 2 * buffer_size_ - 1);
@@ -101,13 +102,14 @@ class LogMerge::Source {
         return out;
     }
 
-    // Goes to the beginning of the last `lines` lines. False: the reading allowed was too little, call it again.
+    // Moves to the beginning of the last `lines` lines. Returns false if the bytes that may be read are used up: then
+    // it must be called again.
     bool seek_back(std::uint64_t lines, Allowed& allowed) {
         if (lines == 0) offset_ = end_;
         while (scanned_ > 0 && lines > 0) {
             if (allowed.none()) return false;
             const std::uint64_t part_begin = begin_of_part(scanned_);
-            if (part_begin == scanned_) {  // the note is a line, and ends the lines before it
+            if (part_begin == scanned_) {  // the note of a removed part is a line, so it ends the lines before it
                 if (pass_note_back(lines)) return true;
                 continue;
             }
@@ -115,7 +117,8 @@ class LogMerge::Source {
             const auto bytes = bytes_of(file_.path, begin, scanned_);
             if (!bytes) return allowed.failed = true, false;
             allowed.take(bytes->size());
-            if (bytes->size() != scanned_ - begin) return lines_ = end_ = 0, true;  // the file was removed
+            // the file was removed, so it has no lines
+            if (bytes->size() != scanned_ - begin) return lines_ = end_ = 0, true;
             if (count_back(*bytes, begin, lines)) return true;
             scanned_ = begin;
         }
@@ -140,7 +143,7 @@ class LogMerge::Source {
                 part.buffer.clear();
                 continue;
             }
-            if (bytes->empty()) end_ = begin;  // the file was removed
+            if (bytes->empty()) end_ = begin;  // the file was removed, so it ends here
             part.buffer += *bytes;
         }
         if (size == std::string::npos) size = part.buffer.size() - part.at;
@@ -148,7 +151,7 @@ class LogMerge::Source {
         return std::string_view(part.buffer).substr(part.at, size);
     }
 
-    // Moves behind `size` bytes of `line`, and behind the line's end.
+    // Moves the position behind `size` bytes of `line`, and behind the line's end.
     void pass(std::size_t size) {
         if (!held_->note.empty()) {
             held_->note.clear();
@@ -164,9 +167,10 @@ class LogMerge::Source {
     struct Part {
         explicit Part(const std::string& path) : times(path) {}
         LogTimes times;
-        std::string buffer;  // part of the file; `offset_` is at `at`
+        std::string buffer;  // bytes of the file; `offset_` corresponds to index `at`
         std::size_t at = 0;
-        std::string note;  // the note in the place of a removed part; empty: the next line is the file's own
+        // note in place of a removed part, which is the next line; empty: the next line is the file's own
+        std::string note;
     };
     bool note_at_offset(Part& part) const {
         const storage::LogCut* cut = storage::cut_from(file_.cuts, offset_);
@@ -186,7 +190,8 @@ class LogMerge::Source {
             if (cut.begin < end) begin = std::min(cut.end, end);
         return begin;
     }
-    // Bytes that were cut since the files were listed read as zeros. The list is then read again.
+    // Returns true if parts of the file have been removed since the files were listed: they read as zeros. Then lists
+    // them again.
     bool cut_meanwhile(const std::string& bytes) {
         if (bytes.find('\0') == std::string::npos) return false;
         storage::LogCuts now = storage::log_cuts(file_.path);
@@ -194,7 +199,8 @@ class LogMerge::Source {
         file_.cuts = std::move(now);
         return true;
     }
-    // Counts the note that ends at `scanned_`, and the rest of a line behind it. True: these are all.
+    // For seek_back: counts the note that ends at `scanned_`, and the rest of a line behind it. Returns true if `lines`
+    // lines are reached.
     bool pass_note_back(std::uint64_t lines) {
         if (part_end_ > scanned_) {
             lines_ += lines_in(line_end_ - scanned_);
@@ -211,7 +217,8 @@ class LogMerge::Source {
         held_ = std::make_unique<Part>(file_.path);
         return *held_;
     }
-    // Counts the lines that begin within `bytes`, the last first. True: these are all, and the first of them is next.
+    // For seek_back: counts the lines that begin within `bytes`, from the last one on. Returns true if `lines` lines
+    // are reached; then the first of them is the next line.
     bool count_back(const std::string& bytes, std::uint64_t begin, std::uint64_t lines) {
         for (std::size_t at = bytes.size(); at > 0 && (at = bytes.rfind('\n', at - 1)) != std::string::npos;) {
             const std::uint64_t line_begin = begin + at + 1;
@@ -235,9 +242,9 @@ class LogMerge::Source {
     std::size_t buffer_size_;
     bool unreadable_ = false;
     std::uint64_t end_ = 0;
-    // For seek_back: the end of the part between two removed parts.
+    // For seek_back: offset at which the text between two removed parts ends.
     std::uint64_t part_end_ = 0;
-    // For seek_back: the begin of the searched part; the end of the line before it.
+    // For seek_back: offset at which the searched text begins; where the line before it ends; number of lines so far.
     std::uint64_t scanned_ = 0, line_end_ = 0, lines_ = 0;
     std::uint64_t offset_ = 0;  // the offset of the next line
     std::unique_ptr<Part> held_;
@@ -266,7 +273,8 @@ std::size_t LogMerge::memory() const {
     return out;
 }
 
-// Moves every file to its own last lines. The first ones of all these lines together are skipped.
+// For a query for the last lines: moves every file to its own last lines. Of all these lines together, the first ones
+// are skipped later.
 bool LogMerge::seek_tail(Allowed& allowed) {
     for (; question_.tail && sought_ < sources_.size(); ++sought_) {
         if (!sources_[sought_].seek_back(*question_.tail, allowed)) return false;
@@ -284,8 +292,8 @@ bool LogMerge::begin(Allowed& allowed) {
     return true;
 }
 
-// Makes `source` the one that is read now, which may use the memory that it needs. The last one keeps its part of the
-// file while there is room. A waiting source needs only the time and place of its next line.
+// Makes `source` the one that is read now. The source that was read before keeps its buffer while there is room for it.
+// Other sources need only the time and offset of their next line.
 void LogMerge::touch(std::size_t source) {
     if (source == touched_) return;
     Source& before = sources_[std::exchange(touched_, source)];

@@ -15,7 +15,7 @@
 
 namespace rtrain::head {
 
-// All functions read files. Call them on the pool, or on a server's threads for files.
+// All functions read files, so they must be called on the pool, or on a server's threads for files.
 class LogMerge {
   public:
     // `last`: whether an unfinished last line counts as a line, in files that may still grow.
@@ -23,13 +23,13 @@ class LogMerge {
     LogMerge(LogMerge&&) noexcept;
     ~LogMerge();
 
-    // Returns the next lines (application/jsonl). A piece may be empty if much must be read for the next line. Returns
-    // nullopt if a file could not be read; then the answer is incomplete.
+    // Returns the next lines (application/jsonl). A piece may be empty if much must be read before the next line is
+    // found. Returns nullopt if a file could not be read; then the answer is incomplete.
     std::optional<net::MadePiece> next();
     // Returns the position after all lines of this answer. Lines that are added later are not included.
     LogPosition end() const;
-    // Returns the largest memory that this needs until its last piece, for any length of lines: a little for each file,
-    // and parts of a few files.
+    // Returns the most bytes of memory that the object needs until its last piece, for lines of any length: a little
+    // for each file, and parts of a few files.
     std::size_t memory() const;
 
   private:
@@ -43,11 +43,11 @@ class LogMerge {
 
     LogQuestion question_;
     std::vector<Source> sources_;
-    std::size_t sought_ = 0, begun_ = 0;  // sources
+    std::size_t sought_ = 0, begun_ = 0;  // numbers of sources that were moved to their last lines, and that have begun
     std::uint64_t lines_ = 0, skipped_ = 0;
-    std::set<std::pair<std::int64_t, std::size_t>> first_;  // each source's next line: time, source
-    std::size_t held_ = 0;                                  // bytes of parts of files
-    std::size_t touched_ = 0;                               // the source that was read last
+    std::set<std::pair<std::int64_t, std::size_t>> first_;  // pairs of time and source: the next line of each source
+    std::size_t held_ = 0;                                  // bytes that all sources hold of their files
+    std::size_t touched_ = 0;                               // index of the source that was read last
 };
 
 }  // namespace rtrain::head

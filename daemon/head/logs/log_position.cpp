@@ -1,5 +1,6 @@
-// Base64 with '-' and '_', unpadded, of numbers of seven bits a byte, least first: form, run, and for each file
-// attempts since the file before, rank (since that file's, in the same attempt) * 4 + stream, offset.
+// Encodes a position as unpadded base64 with '-' and '_'. It consists of numbers, each in bytes of seven bits, the
+// least first: the form's version, the run, and then three numbers for each file. These are: attempts since the file
+// before; rank (minus the rank before, in the same attempt) * 4 + stream; offset.
 #include "daemon/head/logs/log_position.hpp"
 
 #include <algorithm>
@@ -20,7 +21,7 @@ void put_number(std::string& out, std::uint64_t number) {
     out += static_cast<char>(number);
 }
 
-// Takes a number from the front; nullopt if there is no complete one.
+// Removes a number from the front and returns it; nullopt if there is no complete number.
 std::optional<std::uint64_t> take_number(std::string_view& bytes) {
     std::uint64_t number = 0;
     for (unsigned shift = 0; shift < 63 && !bytes.empty(); shift += 7) {
@@ -49,7 +50,7 @@ std::optional<std::string> from_digits(std::string_view text) {
     return storage::base64_decode(padded);
 }
 
-// Reads the place of the file after `name`, and sets `name` to it.
+// Reads the entry after the file `name`. Returns its offset, and sets `name` to its file.
 std::optional<std::uint64_t> take_entry(std::string_view& bytes, LogName& name) {
     const auto attempts = take_number(bytes), place = take_number(bytes), offset = take_number(bytes);
     if (!attempts || !place || !offset || *place % 4 >= streams.size()) return std::nullopt;

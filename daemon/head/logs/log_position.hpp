@@ -11,11 +11,13 @@
 
 namespace rtrain::head {
 
-using LogPosition = std::map<LogName, std::uint64_t>;  // files of one run; a missing file stands for its beginning
+// key: a log of the run; value: the reader's offset; a missing log counts as offset 0
+using LogPosition = std::map<LogName, std::uint64_t>;
 
-// Letters, digits, '-' and '_'. Empty if it would exceed the bound on a request's head.
+// Returns the position as text of letters, digits, '-' and '_'. Returns an empty text if it would exceed the bound on a
+// request's head.
 std::string position_text(RunId run, const LogPosition& position);
-// Returns nullopt if the text is no position in this run's logs. Offsets may be beyond a file's end.
+// Returns nullopt if the text is not a position in this run's logs. Offsets may be beyond a file's end.
 std::optional<LogPosition> position_of(std::string_view text, RunId run);
 
 }  // namespace rtrain::head

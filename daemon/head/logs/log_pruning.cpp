@@ -16,12 +16,12 @@ namespace {
 
 struct Logs {
     RunId run;
-    std::int64_t ended_ms_ago = -1;  // negative: the run has not ended
+    std::int64_t ended_ms_ago = -1;  // ms since the run's end; negative: the run has not ended
     std::string job_json{};
 };
 struct Scan {
-    std::vector<RunId> old;                  // ended longer ago than their logs.keep
-    std::map<RunId, std::uint64_t> sizes{};  // bytes on disk of the other runs
+    std::vector<RunId> old;                  // runs that ended longer ago than their `logs.keep`
+    std::map<RunId, std::uint64_t> sizes{};  // for the other runs: bytes of their logs on disk
 };
 
 Scan look(const std::vector<Logs>& all, const std::string& directory) {

@@ -27,12 +27,13 @@ namespace {
 namespace fs = std::filesystem;
 using storage::Descriptor;
 
-// The file system cannot free a part of a file; then only the reserve bounds logs.
+// True if the file system cannot free a part of a file. Then only the disk's reserve limits the logs.
 std::atomic<bool> cannot_cut = false;
 
-constexpr const char* owner_file = "/owner";  // a file beside a run's logs with the user's name
+constexpr const char* owner_file = "/owner";  // name of the file in a run's log directory that contains the user's name
 constexpr std::uint64_t share_part = 8, share_least = 1 << 20,
-                        // share_part: of the disk; share_least: bytes; kept_of_4: quarters that are kept.
+                        // share_part: the fraction of the disk, as a divisor; share_least: bytes; kept_of_4: quarters
+                        // of the share that are kept.
     kept_of_4 = 3;
 
 std::uint64_t index_bytes(const std::string& log_path) {
@@ -45,8 +46,8 @@ bool written(const std::string& path, std::string_view bytes) {
     return file.open() && storage::write_all(file.number(), bytes) == 0;
 }
 
-// Removes the marks of removed parts. Keeps the first one of each cut, which is that of its note, and the last one,
-// which holds for the text after the cut.
+// Removes the index entries of removed parts. For each part it keeps the first entry, which belongs to the part's note,
+// and the last one, which holds for the text after the part.
 class MarksLeft {
   public:
     explicit MarksLeft(const storage::LogCuts& cuts) : cuts_(cuts) {}
@@ -66,14 +67,15 @@ class MarksLeft {
 
   private:
     const storage::LogCuts& cuts_;
-    std::optional<LogTimes::Mark> last_;  // the last mark of the present cut
+    std::optional<LogTimes::Mark> last_;  // the last entry of the removed part that is being read
 };
 
 std::string_view bytes_of(const std::vector<LogTimes::Mark>& marks) {
     return {reinterpret_cast<const char*>(marks.data()), marks.size() * sizeof(LogTimes::Mark)};
 }
 
-// Writes the index again. Readers open it for each part of it. If that fails, the old one stays.
+// Writes the index of a log again, without the entries of removed parts. If that fails, the old index stays. Readers
+// reopen the index for each part of it.
 void cut_index(const std::string& log_path, const storage::LogCuts& cuts) {
     constexpr std::size_t marks_at_once = 4'096;
     const std::string path = log_path + ".times", aside = path + ".new";
@@ -112,7 +114,8 @@ std::uint64_t logs_of_user(const std::string& directory) {
     return std::max(static_cast<std::uint64_t>(disk.f_blocks) * disk.f_frsize / share_part, share_least);
 }
 
-// Reads what each user has. A file beside a run's logs names the user; logs of older versions have none.
+// Reads how many bytes of logs each user has. A file in the run's log directory names the user; logs of older versions
+// have no such file.
 void LogShares::find_owners() {
     owners_.emplace();
     std::error_code none;
@@ -134,7 +137,7 @@ void LogShares::came(const std::string& user, RunId run, std::uint64_t bytes) {
     const auto known = owner.runs.find(run);
     if (known == owner.runs.end()) {
         const std::string path = directory_ + "/" + std::to_string(run.value) + owner_file;
-        if (!written(path, user)) return;  // tried again with the next piece
+        if (!written(path, user)) return;  // the user is unknown until the next piece
         owner.bytes += owner.runs[run] = logs_bytes(directory_, run);
     } else {
         known->second += bytes;
@@ -144,7 +147,8 @@ void LogShares::came(const std::string& user, RunId run, std::uint64_t bytes) {
     hold(user);
 }
 
-// Makes the user's largest runs, and of these the largest logs, as small as each other.
+// If the user's logs exceed the share, cuts them. The largest runs are cut to one common size, so that the sum falls to
+// 3/4 of the share. Within such a run, the largest logs are cut to one common size.
 void LogShares::hold(const std::string& user) {
     if (cannot_cut) return;
     Owner& owner = owners_->at(user);
@@ -162,7 +166,7 @@ void LogShares::hold(const std::string& user) {
     }
 }
 
-// Cuts the logs of a run. Returns their size afterwards.
+// Cuts the run's logs to `most` bytes together. Returns their size afterwards.
 std::uint64_t LogShares::hold_run(RunId run, std::uint64_t most) {
     const std::vector<LogFile> all = log_files(directory_, run);
     std::vector<std::uint64_t> sizes;
@@ -172,7 +176,7 @@ std::uint64_t LogShares::hold_run(RunId run, std::uint64_t most) {
         if (sizes[i] <= level) continue;
         const std::uint64_t bytes = all[i].bytes - storage::bytes_cut(all[i].cuts, 0, all[i].bytes);
         const auto scaled = static_cast<std::uint64_t>(static_cast<double>(bytes) * static_cast<double>(level) /
-                                                       // The index shrinks with the log.
+                                                       // The index is cut in the same proportion as the log.
                                                        static_cast<double>(sizes[i]));
         storage::LogCuts cuts = all[i].cuts;
         storage::add_cut(cuts, storage::at_line_ends(all[i].path, storage::middle_of(all[i].bytes, cuts, scaled)));

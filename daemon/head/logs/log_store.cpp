@@ -1,4 +1,5 @@
-// The index is a list of fixed records (offset, wall time). A record with offset ~0 means "complete".
+// See log_store.hpp. The index of a log is a list of fixed records (offset, wall time). A record with offset ~0 means
+// "the log is complete".
 #include "daemon/head/logs/log_store.hpp"
 
 #include <fcntl.h>
@@ -51,7 +52,7 @@ std::uint64_t file_size_of(const std::string& path) {
 
 Status mark(const std::string& log_path, LogTimes::Mark at) {
     const std::string path = index_of(log_path);
-    // Overwrites an incomplete record after a crash.
+    // After a crash the last record may be incomplete; it is overwritten.
     const std::uint64_t whole = file_size_of(path) / sizeof at * sizeof at;
     return append(path, reinterpret_cast<const char*>(&at), sizeof at, whole);
 }
@@ -66,7 +67,7 @@ bool is_complete(const std::string& log_path) {
     return ::pread(file.number(), &last, sizeof last, at) == sizeof last && last.offset == log_complete_mark;
 }
 
-// Parses "attempt-000002" and "rank-00000.out". Returns false for other files.
+// Parses the names "attempt-000002" and "rank-00000.out" in the path. Returns false for other files.
 bool parse(const fs::path& path, LogName& name) {
     const std::string directory = path.parent_path().filename(), file = path.filename();
     unsigned attempt = 0, rank = 0;
@@ -76,10 +77,10 @@ bool parse(const fs::path& path, LogName& name) {
     name.attempt = attempt;
     name.rank = rank;
     name.stream = stream;
-    return path.extension() == "." + name.stream;  // otherwise a file beside a log
+    return path.extension() == "." + name.stream;  // false for another file beside a log, such as its index
 }
 
-constexpr std::uint64_t lost_most = std::uint64_t{1} << 50;  // bound on the bytes that a node may report as lost
+constexpr std::uint64_t lost_most = std::uint64_t{1} << 50;  // the most bytes that a node may report as lost
 
 }  // namespace
 
@@ -132,7 +133,7 @@ Result<std::uint64_t> LogStore::take(const Piece& piece) {
     return piece.offset + piece.bytes.size();
 }
 
-// Extends the file by the lost bytes, so that offsets stay those of the node.
+// Extends the file by the bytes that the node has lost, so that offsets equal those on the node.
 Result<std::uint64_t> LogStore::take_lost(const Piece& piece, const std::string& path, std::uint64_t have) {
     if (!piece.bytes.empty() || piece.last || piece.lost > lost_most || piece.offset > lost_most)
         return Error{ErrorCode::invalid, "a piece of a log that lost its middle is not sound", ""};
@@ -178,7 +179,7 @@ void LogStore::forget(RunId run) {
 }
 
 void forget_logs(const std::string& directory, RunId run) {
-    std::error_code ignored;  // files that cannot be removed now are removed with the data directory
+    std::error_code ignored;  // an error is ignored; the remaining files are removed with the data directory
     fs::remove_all(directory + "/" + std::to_string(run.value), ignored);
 }
 
@@ -198,7 +199,8 @@ std::int64_t LogTimes::at(std::uint64_t offset) {
     return after == window_.begin() ? 0 : std::prev(after)->wall_ms;
 }
 
-// Reads the marks around `offset`: those after the window for a sequential reader, otherwise by bisection.
+// Reads the index entries around `offset`. For a sequential reader they follow the present window; otherwise they are
+// found by bisection.
 void LogTimes::load(std::uint64_t offset) {
     constexpr std::size_t window_most = 256;
     const Descriptor file = opened(path_, O_RDONLY);
@@ -218,10 +220,11 @@ void LogTimes::load(std::uint64_t offset) {
         Mark mark;
         return read(&mark, at, 1) == 1 && mark.offset <= offset;
     };
-    if (begin > 0) --begin;  // the last mark holds up to the next one
+    if (begin > 0) --begin;  // the entry before also counts, since an entry holds up to the next one
     const bool goes_on = begin < end && behind(begin) && !behind(std::min(begin + window_most, end));
     if (!goes_on) {
-        std::size_t low = 0, high = end;  // marks below `low` are at or before the offset, those from `high` on are not
+        // entries below `low` are at or before the offset; entries from `high` on are behind it
+        std::size_t low = 0, high = end;
         while (low < high) {
             const std::size_t middle = low + (high - low) / 2;
             behind(middle) ? low = middle + 1 : high = middle;
@@ -231,7 +234,7 @@ void LogTimes::load(std::uint64_t offset) {
     window_.resize(std::min(window_most + 1, end - std::min(begin, end)));
     window_.resize(window_.empty() ? 0 : read(window_.data(), begin, window_.size()));
     first_ = begin;
-    if (window_.empty()) return;  // unreadable, or cut meanwhile; the next query reads again
+    if (window_.empty()) return;  // the index is unreadable, or was cut meanwhile; the next query reads again
     until_ = begin + window_.size() < end ? window_.back().offset : log_complete_mark;
     if (window_.size() > window_most) window_.pop_back();
     std::erase_if(window_, [](const Mark& mark) { return mark.offset == log_complete_mark; });

@@ -32,17 +32,20 @@ struct LogFile {
     LogName name;
     std::string path;
     std::uint64_t bytes = 0;
-    bool complete = false;  // the node has sent its last byte
+    bool complete = false;  // true: the node has sent the log's last byte
     storage::LogCuts cuts{};
 };
 
-std::uint64_t free_bytes(const std::string& directory);  // unlimited if the file system reports no size
+// free bytes of the directory's disk; the largest number if the file system does not report them
+std::uint64_t free_bytes(const std::string& directory);
 
 Result<std::vector<LogFile>> list_logs(const std::string& directory, RunId run);  // sorted by attempt, rank, stream
-std::vector<LogFile> log_files(const std::string& directory, RunId run);          // empty if they cannot be listed
+// the run's logs; empty if they cannot be listed
+std::vector<LogFile> log_files(const std::string& directory, RunId run);
 
 void forget_logs(const std::string& directory, RunId run);
-Status sync_logs(const std::string& directory);  // makes all written logs durable; blocks, call it on the pool
+// makes all written logs durable; blocks, so it must be called on the pool
+Status sync_logs(const std::string& directory);
 
 // Any thread may read the files. One thread at a time writes them.
 class LogStore {
@@ -60,18 +63,21 @@ class LogStore {
         LogName name;
         std::uint64_t offset = 0;
         std::string bytes;
-        std::uint64_t lost = 0;  // number of bytes from `offset` on that the node no longer has; then `bytes` is empty
+        // number of bytes from `offset` on that the node has lost; if it is not 0, `bytes` is empty
+        std::uint64_t lost = 0;
         bool last = false;
         std::int64_t wall_ms = 0;
-        std::string user{};  // the run's user
+        std::string user{};  // name of the run's user
     };
     std::uint64_t size_of(const LogName& name) const;
-    Result<std::uint64_t> take(const Piece& piece);  // returns the file's size afterwards; full: the reserve is reached
-    // Returns true if the reserve was reached, and the free space has not been a quarter above it since.
+    // writes the piece and returns the file's size afterwards; Error `full`: the reserve is reached
+    Result<std::uint64_t> take(const Piece& piece);
+    // Returns true if logs must wait for disk space: the reserve was reached, and since then a quarter more than the
+    // reserve has never been free.
     bool waits_for_room();
     bool waiting() const { return waits_; }  // the last result of waits_for_room
     void forget(RunId run);
-    std::map<RunId, std::uint64_t> changed_sizes() { return shares_.changed_sizes(); }  // see LogShares
+    std::map<RunId, std::uint64_t> changed_sizes() { return shares_.changed_sizes(); }  // as LogShares::changed_sizes
     std::vector<LogFile> files(RunId run) const { return log_files(directory_, run); }
     const std::string& directory() const { return directory_; }
 
@@ -85,8 +91,8 @@ class LogStore {
     std::atomic<bool> waits_ = false;
 };
 
-// The index of one log, which gives the time of the byte at an offset. A rank that prints for weeks has millions of
-// marks, so only a part of them is in memory. No file stays open in between.
+// The index of one log, which returns the time at which a byte was written. A rank that prints for weeks has millions
+// of index entries, so only a part of them is in memory. No file stays open between calls.
 class LogTimes {
   public:
     struct Mark {
@@ -94,14 +100,14 @@ class LogTimes {
         std::int64_t wall_ms = 0;
     };
     explicit LogTimes(const std::string& log_path);
-    std::int64_t at(std::uint64_t offset);  // 0: unknown
-    // True if the index could not be read for another reason than that it is missing. Then `at` may have been wrong.
+    std::int64_t at(std::uint64_t offset);  // wall clock; 0: unknown
+    // True if the index exists but could not be read. Then results of `at` may have been wrong.
     bool failed() const { return failed_; }
 
   private:
     void load(std::uint64_t offset);
     std::string path_;
-    std::vector<Mark> window_;  // from the mark `first_` on
+    std::vector<Mark> window_;  // consecutive entries of the index, beginning with the entry number `first_`
     std::size_t first_ = 0;
     std::uint64_t until_ = 0;  // the window covers offsets from its first mark up to this
     bool failed_ = false;

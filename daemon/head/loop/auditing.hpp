@@ -8,11 +8,11 @@
 
 namespace rtrain::head {
 
-// Null: nothing is changed; empty: the row was saved.
+// The row that is still to be saved. Null: the request changes nothing. Empty: the row was saved.
 using AuditDraft = std::shared_ptr<std::optional<state::AuditRow>>;
 
-// While an object of this class exists, events and saves of the request have its row in their transaction. An empty
-// draft is for changes beside the request's own.
+// While an object of this class exists, the row is saved in the transaction of the next event or save. An empty draft
+// is for changes that are not the request's own.
 class Auditing {
   public:
     Auditing(Intake events, const AuditDraft& draft);

@@ -1,5 +1,5 @@
-// The decided changes that are not durable yet, as batches in the order of the decisions: one at the writer, full ones
-// behind it, and the newest one, to which new decisions are added. A batch becomes one transaction.
+// The decided changes that are not durable yet, as batches in the order of the decisions. One batch is at the writer,
+// full ones wait behind it, and new decisions are added to the newest one. A batch becomes one transaction.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +14,13 @@ namespace rtrain::head {
 
 class CommitQueue {
   public:
-    // A batch with so many rows gets no further decisions, so that the wait for its first ones is short, however many
-    // come during a commit. A row takes some 5 us: a full batch takes about 10 ms of writing, beside which its fsync
-    // counts little. Decisions on one message stay in one batch.
+    // The most rows of a batch before it gets no further decisions. So the wait for the first ones is short, however
+    // many decisions are made during a commit. A row takes some 5 us, so a full batch takes about 10 ms of writing,
+    // beside which its fsync counts little. The decisions on one message stay in one batch.
     static constexpr std::size_t rows_at_most = 2'000;
 
-    // Adds data to a batch that is closed: numbers of news, metrics, and other data that is stored elsewhere.
+    // Adds data to a batch that is about to be written: numbers of news, metrics, and other data that is stored
+    // elsewhere.
     using Collect = std::function<void(Pending&)>;
 
     Pending& newest() { return newest_; }
@@ -29,7 +30,7 @@ class CommitQueue {
         closed_.push_back(std::make_unique<Pending>(std::exchange(newest_, {})));
     }
 
-    // Returns the next batch for the writer; null if one is being written, or if there is none to write.
+    // Returns the next batch for the writer. Returns null if one is being written, or if there is none to write.
     Pending* begin(const Collect& collect) {
         if (under_way_ || !wanted()) return nullptr;
         if (closed_.empty()) close(collect);
@@ -37,7 +38,8 @@ class CommitQueue {
         closed_.pop_front();
         return under_way_.get();
     }
-    std::unique_ptr<Pending> end() { return std::move(under_way_); }  // it is durable, or has failed
+    // removes and returns the batch at the writer, which is durable or has failed
+    std::unique_ptr<Pending> end() { return std::move(under_way_); }
 
     Pending& now_written() { return *under_way_; }
     template <class Work>
@@ -49,7 +51,8 @@ class CommitQueue {
 
     bool wanted() const { return !closed_.empty() || newest_.wanted(); }
     bool under_way() const { return under_way_ != nullptr; }
-    // Returns the batch after which all present decisions are durable; null if they are.
+    // Returns the newest batch with decisions: after it, all present decisions are durable. Returns null if they are
+    // durable already.
     Pending* last_decided() {
         if (!newest_.decided.empty()) return &newest_;
         return closed_.empty() ? under_way_.get() : closed_.back().get();

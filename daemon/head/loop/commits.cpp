@@ -7,12 +7,13 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::int64_t room_again_ms = 1'000;  // interval of tries while the disk is full
+constexpr std::int64_t room_again_ms = 1'000;  // ms between two tries while the disk is full
 
 }  // namespace
 
-// Closes a batch. The effects of news (events, notices, metrics) and their numbers become durable together, so that an
-// agent sends exactly the lost ones again after a crash. So no event may be undecided here.
+// Completes a batch that is about to be written. The effects of news (events, notices, metrics) become durable together
+// with the numbers of these news. So an agent sends exactly the lost news again after a crash. Therefore no event may
+// be undecided here.
 void EventLoop::collect(Pending& batch) {
     RTRAIN_CHECK(waiting_.empty(), "a batch is closed with undecided events");
     steps_.collect(batch);
@@ -33,7 +34,8 @@ void EventLoop::write() {
         Status status = journal_.commit(now.batch, &now.grown);
         metrics_.commit(static_cast<double>(monotonic_us() - begun_us) / 1e6);
         outcome->set_value(std::move(status));
-        loop_.post([this, number] {  // otherwise another function has waited for it
+        // another function may have waited for this commit already, and then nothing is left to do
+        loop_.post([this, number] {
             if (queue_.under_way() && commits_ == number && outcome_.valid()) committed(outcome_.get());
         });
     });
@@ -52,8 +54,8 @@ void EventLoop::committed(const Status& status) {
     perform_some();
 }
 
-// Waits for disk space. Decided changes stay in order and are written again later; none is performed before. Requests
-// for changes get an error (requests/timed.cpp, Unanswered); queries get their answers.
+// Waits for disk space. Decided changes stay in order and are written again later. None of their effects is performed
+// before. Requests for changes get an error (requests/timed.cpp, Unanswered); queries get their answers.
 void EventLoop::wait_for_room(const Error& why) {
     if (!*no_room_)
         std::fprintf(stderr, "rtrain head: %s; no change is taken until there is room\n", why.message.c_str());
@@ -78,7 +80,7 @@ void EventLoop::once_durable(std::function<void()> task) {
 void EventLoop::once_written(Task task) {
     if (*no_room_) return task();
     queue_.newest().once_durable.push_back(std::move(task));
-    queue_.newest().then.emplace_back([] {});  // causes a commit now
+    queue_.newest().then.emplace_back([] {});  // an empty task, so that a commit is made now
     post_decide();
 }
 

@@ -7,9 +7,9 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::int64_t wake_pause_ms = 5;  // minimum interval of wakes that did not move their own time
+constexpr std::int64_t wake_pause_ms = 5;  // ms; minimum interval between two wake-ups that did not advance next_wake
 
-// Compares the state and the index with a recount after every event, in a debug build.
+// In a debug build, compares the state and the index with a recount after every event.
 void recount([[maybe_unused]] const Cluster& cluster) {
 #ifndef NDEBUG
     const auto broken = invariants(cluster);
@@ -51,15 +51,16 @@ void EventLoop::decide_waiting() {
     wake();
 }
 
-// Adds the audit row to the transaction of the change, which is in the newest batch. A refused event changed nothing
-// and has no row.
+// Adds the audit row to the newest batch, so that it is in the transaction of the change. A refused event changed
+// nothing, so its row is dropped.
 void EventLoop::add_audit(std::optional<state::AuditRow> row, const Decision& decision) {
     if (!row || decision.refused) return;
     if (decision.created) row->run = run_id_text(cluster_.meta.cluster_id, *decision.created);
     queue_.newest().add(std::move(row));
 }
 
-// Sets the timer. An overdue one is not moved, since a quick sequence of events would postpone it for ever.
+// Sets the timer for the next time at which something is due. A timer that is overdue is not set again, since a quick
+// sequence of events would postpone it for ever.
 void EventLoop::wake() {
     const auto due = next_wake(cluster_);
     if (due && wake_timer_ && overdue_ && *due <= clock_.now()) return;

@@ -1,5 +1,4 @@
-// A view of the event loop that reports what is durable, and runs tasks once more is. It has no other access to the
-// loop.
+// A restricted view of the event loop. It shows what is durable, and runs tasks as soon as more is durable.
 #pragma once
 
 #include <functional>
@@ -17,15 +16,16 @@ class Durability {
   public:
     using Task = std::function<void()>;
     using Why = std::shared_ptr<const std::optional<Error>>;
-    Durability(EventLoop& loop) : loop_(&loop) {}  // implicit, since it is a view of the loop
+    Durability(EventLoop& loop) : loop_(&loop) {}  // implicit, so that an EventLoop can be passed as a Durability
 
-    bool all_durable() const;                   // all decisions so far
-    void once_durable(Task task) const;         // see EventLoop::once_durable
-    void once_written(Task task) const;         // see EventLoop::once_written
-    void behind_commits(Task work) const;       // see EventLoop::behind_commits
-    bool ended_for_good(const Run& run) const;  // it is terminal, and durable
-    Why failure() const;                        // why the head ends; empty if it does not
-    Why no_room() const;  // why no change is accepted: the disk of the records is full; empty if it is not
+    bool all_durable() const;                   // true if all decisions so far are durable
+    void once_durable(Task task) const;         // as EventLoop::once_durable
+    void once_written(Task task) const;         // as EventLoop::once_written
+    void behind_commits(Task work) const;       // as EventLoop::behind_commits
+    bool ended_for_good(const Run& run) const;  // true if the run is terminal, and that is durable
+    Why failure() const;                        // the error for which the head ends; empty: it does not end
+    // why no change is accepted, namely that the disk of the records is full; empty: changes are accepted
+    Why no_room() const;
 
   private:
     EventLoop* loop_;

@@ -32,56 +32,58 @@ class EventLoop {
 
     // The functions that other parts of the head run for each batch, in the order of the steps.
     struct Steps {
-        // Runs right after the decisions, so that lookups agree with the cluster: two requests never find the same name
-        // free.
+        // Runs right after the decisions, so that indexes agree with the cluster. Without that, two requests could find
+        // the same name free.
         std::function<void(const Decisions&)> decided;
-        // Returns the tasks that perform the effects, to be called once the changes are durable.
+        // Returns the tasks that perform these effects. The tasks are called once the changes are durable.
         std::function<std::vector<Task>(const std::vector<Effect>&)> orders;
-        // Returns the number of rows outside of the queue that belong to the newest batch.
+        // Returns the number of rows outside of the queue that will be added to the newest batch.
         std::function<std::size_t()> rows_elsewhere;
-        // Adds these rows: the effects of news (events, notices, metrics) and their numbers, which become durable
-        // together.
+        // Adds those rows to a batch: the effects of news (events, notices, metrics) together with their numbers, which
+        // become durable together.
         std::function<void(Pending&)> collect;
         // Runs when the batch is durable, before its effects.
         std::function<void(const Pending&)> saved;
-        // Runs after the orders of these decisions, for the ends of runs.
+        // Runs after the orders of these decisions were sent; handles ends of runs.
         std::function<void(const Decisions&)> performed;
         // Acknowledges the news that are durable.
         Task acknowledge;
     };
 
     EventLoop(net::Loop& loop, state::SqliteJournal& journal, const Clock& clock, metrics::Metrics& metrics);
-    void connect(Steps steps) { steps_ = std::move(steps); }                     // before the first event
-    void name_cluster(const std::string& id) { cluster_.meta.cluster_id = id; }  // before the first event
-    const Cluster& cluster() const { return cluster_; }                          // only decisions change it
+    void connect(Steps steps) { steps_ = std::move(steps); }  // sets the functions; to be called before the first event
+    // sets the cluster's id; to be called before the first event
+    void name_cluster(const std::string& id) { cluster_.meta.cluster_id = id; }
+    const Cluster& cluster() const { return cluster_; }  // the present state; only decisions change it
 
     // ---- events.cpp: new events
     // `answer` is called when the event is durable and its effects are performed.
     void take(Event event, Answer answer = {});
     void save(Aside aside);
     void note(state::Notice notice) { queue_.newest().add(std::move(notice)); }
-    // Decides at the next turn of the loop if the queue is full; called for news that may wait.
+    // Decides at the next turn of the loop if the newest batch is full. To be called for news that may wait.
     void decide_when_full();
-    void later_acknowledge();  // commits news with their numbers after a pause, in one group, and acknowledges them
+    // after a pause, commits the news so far with their numbers in one group, and acknowledges them
+    void later_acknowledge();
     // ---- commits.cpp: tasks that wait for the disk
     // Runs `task`, an answer about the records, once they are durable. Runs it at once if they are, or while the disk
     // is full.
     void once_durable(Task task);
-    // Runs `task` once all that has arrived is durable, including undecided events. Runs it at once while the disk is
-    // full.
+    // Runs `task` once everything that has arrived is durable, including undecided events. While the disk is full, runs
+    // it at once.
     void once_written(Task task);
     bool all_durable() { return queue_.last_decided() == nullptr; }
-    bool ended_for_good(const Run& run) const;  // it is terminal, and durable
-    // Blocks the loop until all that has arrived is durable. For the end of the head, and for tests. An exception
-    // inside ends the head, since decisions would be only partly performed.
+    bool ended_for_good(const Run& run) const;  // true if the run is terminal, and that is durable
+    // Blocks the loop until everything that has arrived is durable. For the end of the head, and for tests. An
+    // exception inside ends the process, since decisions would be only partly performed.
     void settle() noexcept;
-    void behind_commits(Task work) { writer_.add(std::move(work)); }  // on the writer's thread, in order
-    void fail(Error error);                                           // fatal: stops the loop
-    Status finish();  // after the loop's end: makes the rest durable; an Error is the reason for which the head ended
+    // runs `work` on the writer's thread, after all earlier commits and work
+    void behind_commits(Task work) { writer_.add(std::move(work)); }
+    void fail(Error error);  // stops the loop because of a fatal error
+    Status finish();  // called after the loop's end: makes the rest durable; returns the error for which the head ended
     using Why = Durability::Why;
-    Why failure() const { return failure_; }  // why it ends
-    // Why the disk of the records is full. Decided changes are written once there is space; no new change is accepted
-    // until then.
+    Why failure() const { return failure_; }  // the error for which the head ends; empty: it does not end
+    // Why no change is accepted: the disk of the records is full. Decided changes are written once there is space.
     Why no_room() const { return no_room_; }
 
   private:
@@ -93,7 +95,7 @@ class EventLoop {
     struct Waiting {
         Event event;
         Answer answer;
-        std::int64_t came_us = 0;  // monotonic time of its arrival
+        std::int64_t came_us = 0;  // time of the event's arrival, monotonic, in us
         std::optional<state::AuditRow> audit{};
     };
     std::optional<state::AuditRow> taken_audit();
@@ -107,14 +109,15 @@ class EventLoop {
 
     bool full() const { return queue_.full(steps_.rows_elsewhere()); }
     void collect(Pending& batch);
-    void begin_commit();                   // commits the oldest batch, unless a commit is under way
-    void write();                          // the batch that is under way
-    void committed(const Status& status);  // performs, answers and continues after the commit
+    void begin_commit();  // commits the oldest batch, unless a commit is under way
+    void write();         // writes the batch that is under way
+    // after a commit: performs the effects, sends the answers, and starts the next commit
+    void committed(const Status& status);
     void wait_for_room(const Error& why);
-    void give_up_waiting();  // gives the reason to all tasks that wait for changes that will never be durable
+    void give_up_waiting();  // calls the tasks that wait for changes which will never be durable, with the reason
 
-    void hand_over(Pending durable);  // queues its effects and answers, in order
-    // Performs queued tasks for a slice of time; the rest runs after newer tasks of the loop.
+    void hand_over(Pending durable);  // queues the effects and answers of a durable batch, in order
+    // Performs queued tasks for a slice of time. The remaining tasks run later, after other tasks of the loop.
     void perform_some();
 
     net::Loop& loop_;
@@ -124,16 +127,17 @@ class EventLoop {
     Cluster cluster_;
     Steps steps_;
     std::vector<Waiting> waiting_;
-    CommitQueue queue_;         // decided, not yet durable
-    std::deque<Task> durable_;  // effects and answers to perform
+    CommitQueue queue_;         // changes that are decided and not durable yet
+    std::deque<Task> durable_;  // effects and answers of durable changes, which are still to be performed
     std::future<Status> outcome_;
     std::optional<net::Loop::TimerId> wake_timer_;
-    bool overdue_ = false;  // `wake_timer_` is for a time that had passed when it was set
+    bool overdue_ = false;  // true: the time of `wake_timer_` had passed already when it was set
     std::uint64_t commits_ = 0;
     bool decide_posted_ = false, perform_posted_ = false, acknowledging_ = false;
     const std::shared_ptr<std::optional<Error>> failure_ = std::make_shared<std::optional<Error>>();
     const std::shared_ptr<std::optional<Error>> no_room_ = std::make_shared<std::optional<Error>>();
-    net::WorkThread writer_{net::ThreadPriority::behind_loop};  // last: it must end before the members that it uses
+    // the last member, because the thread must end before the members that it uses
+    net::WorkThread writer_{net::ThreadPriority::behind_loop};
 };
 
 }  // namespace rtrain::head

@@ -8,7 +8,7 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::int64_t acknowledge_pause_ms = 50;  // news within this time share one write
+constexpr std::int64_t acknowledge_pause_ms = 50;  // ms; news that arrive within this time share one write
 
 }  // namespace
 
@@ -27,7 +27,8 @@ void EventLoop::save(Aside aside) {
     Pending& next = queue_.newest();
     for (const auto& [key, value] : aside.settings) next.batch.settings[key] = value;
     for (const state::TokenRow& token : aside.tokens) next.batch.tokens.push_back(token);
-    if (aside.done) next.add(taken_audit());  // otherwise it belongs to an event, which has the row
+    // data without `done` belongs to an event, and that event has the audit row
+    if (aside.done) next.add(taken_audit());
     next.rows += aside.settings.size() + aside.tokens.size();
     next.asides.push_back(std::move(aside));
     post_decide();
@@ -54,7 +55,7 @@ void EventLoop::later_acknowledge() {
 void EventLoop::acknowledge() {
     acknowledging_ = false;
     queue_.newest().then.emplace_back([this] { steps_.acknowledge(); });
-    decide_and_commit();  // acknowledged news must have been decided
+    decide_and_commit();  // news can be acknowledged only after they were decided
 }
 
 // ---- auditing.hpp

@@ -9,9 +9,9 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::int64_t pause_ms = 30;           // news within this time are written together
-constexpr std::int64_t watch_ms = 500;          // bound on the time for which a revoked token's stream continues
-constexpr std::int64_t keep_alive_ms = 20'000;  // interval of comments, so that proxies do not close a silent stream
+constexpr std::int64_t pause_ms = 30;   // ms; news that arrive within this time are written together
+constexpr std::int64_t watch_ms = 500;  // ms; the longest time for which a stream continues after its token was revoked
+constexpr std::int64_t keep_alive_ms = 20'000;  // ms between two comments, so that proxies do not close a silent stream
 
 }  // namespace
 
@@ -40,7 +40,8 @@ void Feeds::watch() {
     watching_ = !followers_.empty();
     if (!watching_) return;
     for (const auto& follower : followers_)
-        if (!follower->gone && !follower->permitted()) poke();  // its pump is not called any more: the stream ends
+        // causes a run of the pumps, in which the stream is ended
+        if (!follower->gone && !follower->permitted()) poke();
     background_.after(watch_ms, [this] { watch(); });
 }
 
@@ -59,7 +60,7 @@ void Feeds::pump_all() {
     poked_ = false;
     bool more = false;
     for (auto at = followers_.begin(); at != followers_.end();) {
-        const std::shared_ptr<Follower> follower = *at;  // a pump may add or close others
+        const std::shared_ptr<Follower> follower = *at;  // a copy, because a pump may add or close other followers
         const bool stays = (!follower->gone && !follower->due && follower->news == news_) || pump_or_drop(*follower);
         more = more || (stays && follower->due);
         at = stays ? std::next(at) : followers_.erase(at);
@@ -74,7 +75,8 @@ bool Feeds::pump_or_drop(Follower& follower) {
     if (permitted && !follower.gone && !follower.ended) {
         const Pumped pumped = guarded_pump(follower);
         if (pumped == Pumped::again) follower.due = true;
-        if (pumped == Pumped::ended && !follower.gone) {  // its unread data may still have to be dropped
+        // the follower stays in the list, since its unread data may still have to be dropped
+        if (pumped == Pumped::ended && !follower.gone) {
             follower.ended = true;
             follower.stream->close();
         }
@@ -84,7 +86,7 @@ bool Feeds::pump_or_drop(Follower& follower) {
     return false;
 }
 
-// Pumps. An exception ends only this stream, which its reader may resume.
+// Runs the pump. An exception ends only this stream, which its reader may resume.
 Feeds::Pumped Feeds::guarded_pump(Follower& follower) {
     try {
         return follower.pump(*follower.stream);

@@ -1,5 +1,6 @@
-// Open answers: followers of events, logs and metrics. Each has a pump that writes new data. All pumps run shortly
-// after a change, once for many changes, and not without followers. In between, only pumps with more to write run.
+// Answers that stay open: streams to followers of events, logs and metrics. Each has a pump, a function that writes new
+// data. Shortly after a change all pumps run, once for many changes. In between, only pumps run that have more to
+// write.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +16,17 @@ namespace rtrain::head {
 
 class Feeds {
   public:
-    enum class Pumped { goes_on, again, ended };  // again: there is more to write, without waiting for news
+    // result of a pump; `again`: it has more to write without waiting for a change
+    enum class Pumped { goes_on, again, ended };
     using Pump = std::function<Pumped(net::Stream&)>;
 
     explicit Feeds(net::Background background) : background_(background) {}
     using Ready = std::function<void()>;
-    // Returns a function that makes this pump run without a change. `permitted` is called twice a second. When it
-    // returns false, the stream is cut, and unread data is dropped.
+    // Adds a stream with its pump. Returns a function that lets this pump run without a change. `permitted` is called
+    // twice a second. When it returns false, the stream is cut and unread data is dropped.
     Ready add(std::shared_ptr<net::Stream> stream, Pump pump, std::function<bool()> permitted);
-    void poke();                                  // something has changed
-    std::uint64_t news() const { return news_; }  // number of changes
+    void poke();                                  // to be called when something has changed
+    std::uint64_t news() const { return news_; }  // number of changes so far
     void close_all();
 
   private:
@@ -32,17 +34,18 @@ class Feeds {
         std::shared_ptr<net::Stream> stream;
         Pump pump;
         std::function<bool()> permitted;
-        bool ended = false;  // the pump has no more; the reader still reads the rest
+        bool ended = false;  // true: the pump has no more data; the reader still receives what was written
         bool gone = false;
-        bool due = true;         // must run without news
-        std::uint64_t news = 0;  // news_ at its last run
+        bool due = true;         // true: the pump must run even without a change
+        std::uint64_t news = 0;  // value of `news_` when the pump last ran
     };
     void pump_soon();
     void pump_all();
-    bool pump_or_drop(Follower& follower);  // false: it is no follower any more
+    // runs the pump; false: the stream has ended, and its follower must be removed
+    bool pump_or_drop(Follower& follower);
     Pumped guarded_pump(Follower& follower);
     void keep_alive();
-    void watch();  // checks that followers are still permitted
+    void watch();  // checks whether each follower is still permitted
 
     const net::Background background_;
     std::list<std::shared_ptr<Follower>> followers_;

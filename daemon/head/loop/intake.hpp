@@ -1,4 +1,4 @@
-// A view of the event loop that accepts events and data saved beside them. It has no other access to the loop.
+// A restricted view of the event loop. It accepts events, and data that is saved beside them.
 #pragma once
 
 #include <functional>
@@ -12,15 +12,15 @@ class EventLoop;
 class Intake {
   public:
     using Answer = std::function<void(const Decision&)>;
-    Intake(EventLoop& loop) : loop_(&loop) {}  // implicit, since it is a view of the loop
+    Intake(EventLoop& loop) : loop_(&loop) {}  // implicit, so that an EventLoop can be passed as an Intake
 
     // `answer` is called when the event is durable and its effects are performed.
     void take(Event event, Answer answer = {}) const;
     void save(Aside aside) const;
     void note(state::Notice notice) const;
-    // Decides at the next turn of the loop if the queue is full; called for news that may wait.
+    // Decides at the next turn of the loop if the newest batch is full. To be called for news that may wait.
     void decide_when_full() const;
-    // Commits news with their numbers after a pause, in one group, and acknowledges them.
+    // After a pause, commits the news so far with their numbers in one group, and acknowledges them.
     void later_acknowledge() const;
 
   private:

@@ -12,7 +12,7 @@
 
 namespace rtrain::head {
 
-// Frequent data beside the records. It is durable with the next commit, and then `done` is called.
+// Small changes that are not events. They become durable with the next commit, after which `done` is called.
 struct Aside {
     std::vector<state::TokenRow> tokens;
     std::map<std::string, std::string> settings;
@@ -22,22 +22,24 @@ struct Aside {
 struct Pending {
     struct Decided {
         Decisions decisions;
-        std::vector<std::function<void()>> orders;                  // made from the state at the decision
-        std::vector<std::function<void(const Decision&)>> answers;  // one per decision, or none
+        // made from the state at the decision, to be sent when the batch is durable
+        std::vector<std::function<void()>> orders;
+        // one for each decision; empty if nobody waits for it
+        std::vector<std::function<void(const Decision&)>> answers;
     };
     std::vector<Decided> decided;
     std::vector<Aside> asides;
-    std::vector<std::function<void()>> once_durable;  // answers that depend on the batch
-    std::vector<std::function<void()>> then;          // run when the whole batch is durable and performed
+    std::vector<std::function<void()>> once_durable;  // answers that must wait until this batch is durable
+    std::vector<std::function<void()>> then;  // run when the whole batch is durable and its effects were performed
     state::Batch batch;
-    state::RowBytes grown;  // growth of the rows, applied once the batch is durable
-    std::size_t rows = 0;   // number of rows to write, as far as they are in the batch
+    state::RowBytes grown;  // growth of the tables in bytes; counted once the batch is durable
+    std::size_t rows = 0;   // number of rows to write that are in the batch so far
     // The highest number of a node's news in the batch's decisions, and its installation.
     struct NewsNumber {
         std::uint64_t number = 0, installation = 0;
     };
-    std::map<std::string, NewsNumber> news;  // by node: the highest number that arrived
-    std::set<std::string> revoked;           // serials of certificates
+    std::map<std::string, NewsNumber> news;  // key: the node; value: the highest number of its news that arrived
+    std::set<std::string> revoked;           // serials of certificates that this batch revokes
 
     void add(Decided fresh) {
         for (state::Entry& entry : fresh.decisions.entries) {
@@ -56,13 +58,13 @@ struct Pending {
         ++rows;
         batch.audit.push_back(std::move(*row));
     }
-    // Needs a commit now, not at the next occasion.
+    // True if a commit must begin now, and not only when another change needs one.
     bool wanted() const { return !decided.empty() || !asides.empty() || !then.empty(); }
     bool writes() const {
         return !batch.entries.empty() || !batch.notices.empty() || !batch.metrics.empty() || !batch.settings.empty() ||
                !batch.tokens.empty() || !batch.audit.empty();
     }
-    bool about(RunId run) const {  // returns true if it changes this run
+    bool about(RunId run) const {  // true if the batch changes this run
         for (const Decided& group : decided)
             for (const Decision& decision : group.decisions.by_event)
                 for (const Record& record : decision.save)

@@ -10,7 +10,7 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::size_t records_most = 20'000;  // bound on the records that wait for the planner's thread
+constexpr std::size_t records_most = 20'000;  // the most records that wait for the planner's thread
 
 Error too_many(const std::string& whose, std::size_t count) {
     return {ErrorCode::unreachable,
@@ -25,8 +25,8 @@ Run without_texts(Run run) {
     return run;
 }
 
-// Updates the copy. Ended runs take no room, so they are removed; those that a query names are passed with it. A run's
-// record comes before those of its attempts.
+// Applies records to the copy of the cluster. Ended runs take no room, so they are removed; a query that needs such
+// runs brings their records. A run's record comes before those of its attempts.
 void follow(Cluster& copy, const std::vector<Record>& records) {
     for (const Record& record : records) {
         const Attempt* attempt = std::get_if<Attempt>(&record);
@@ -126,7 +126,8 @@ void Planner::drop_copy_later() {
 
 void Planner::drop_copy() {
     since_.clear();
-    thread_.add([copy = std::exchange(copy_, nullptr)] {});  // freeing it takes a while, too
+    // freed on the thread, since freeing a copy takes a while too
+    thread_.add([copy = std::exchange(copy_, nullptr)] {});
 }
 
 void Planner::begin_copy() {
@@ -153,7 +154,7 @@ void Planner::copy_some() {
     begin_next();
 }
 
-// Passes the query on with the records so far. The thread applies them in order.
+// Sends the query to the thread, together with the records so far. The thread applies them in order.
 void Planner::hand_over(const std::shared_ptr<Question>& question) {
     working_ = true;
     for (const After& after : question->after)

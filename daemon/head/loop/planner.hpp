@@ -26,10 +26,10 @@
 namespace rtrain::head {
 
 struct PlannerLimits {
-    std::int64_t slice_us = 2'000;      // duration of a copying slice, before the loop runs other tasks
-    std::int64_t deadline_ms = 15'000;  // time limit of a query, including its wait
-    std::int64_t kept_ms = 60'000;      // how long the copy is kept after the last query
-    std::size_t questions = 32;         // bound on waiting queries
+    std::int64_t slice_us = 2'000;      // us; duration of one slice of copying, before the loop runs other tasks
+    std::int64_t deadline_ms = 15'000;  // ms; time limit of a query, including its wait
+    std::int64_t kept_ms = 60'000;      // ms for which the copy is kept after the last query
+    std::size_t questions = 32;         // the most queries that wait
     std::size_t questions_of_user = 8;
 };
 
@@ -37,18 +37,21 @@ class Planner {
   public:
     using Then = std::function<void(Result<Plan>)>;
     using Work =
-        std::function<void(Cluster& copy)>;  // the copy has no ended runs; the function must leave it unchanged
+        // runs on the planner's thread; the copy has no ended runs, and must be left unchanged
+        std::function<void(Cluster& copy)>;
     using Done = std::function<void(const Status&)>;
     Planner(const Cluster& cluster, net::Background background, PlannerLimits limits = {});
     ~Planner();
     Planner(const Planner&) = delete;
     Planner& operator=(const Planner&) = delete;
 
-    // Calls `then` on the loop, once: the plan, or Error{unreachable} when too many questions wait or the time is over.
+    // Plans a submission. Calls `then` once, on the loop: with the plan, or with the error `unreachable` if too many
+    // queries wait or the time is over.
     void plan(Time now, RunSubmitted event, Then then);
-    // Runs `work` on the planner's thread, and calls `done` on the loop, once. Done with an error, work may still run.
+    // Runs `work` on the planner's thread, and then calls `done` once, on the loop. If `done` gets an error, `work` may
+    // still be running.
     void look(const std::string& user, Work work, Done done, const std::vector<After>& after = {});
-    void saw(const Decisions& decisions);  // called for each decision
+    void saw(const Decisions& decisions);  // to be called for each decision
     bool keeps_copy() const { return copy_ != nullptr; }
 
   private:
@@ -56,9 +59,10 @@ class Planner {
         std::string user;
         Work work;
         Done done;
-        std::vector<After> after;          // runs that the query depends on; ended ones are in the copy for this query
-        std::vector<Record> predecessors;  // the records of the ended ones
-        std::atomic<bool> over = false;    // it was answered
+        // runs that the query depends on; for this query, the copy gets the records of those that ended
+        std::vector<After> after;
+        std::vector<Record> predecessors;  // records of those of them that have ended
+        std::atomic<bool> over = false;    // true: the query was answered
     };
     using Questions = std::deque<std::shared_ptr<Question>>;
     using Records = std::vector<Record>;
@@ -75,16 +79,17 @@ class Planner {
     const PlannerLimits limits_;
     std::shared_ptr<Cluster> copy_;  // belongs to the loop while it is filled, and then to the planner's thread alone
     bool copying_ = false;
-    RunId next_run_{};                          // next run to copy
-    Records since_;                             // records that the copy lacks
-    std::map<std::string, Questions> waiting_;  // by user
+    RunId next_run_{};                          // the run with which the next slice of copying begins
+    Records since_;                             // records of decisions that the copy does not contain yet
+    std::map<std::string, Questions> waiting_;  // key: the user; value: the user's waiting queries
     std::string last_user_;                     // user of the last started query
     bool working_ = false;
-    std::size_t asked_ = 0;  // unanswered queries
+    std::size_t asked_ = 0;  // number of queries that are not answered yet
     std::map<std::string, std::size_t> asked_by_;
     std::int64_t last_asked_us_ = 0;
-    bool drop_is_due_ = false;                                  // a timer is set
-    net::WorkThread thread_{net::ThreadPriority::behind_loop};  // last: it must end before the members that it uses
+    bool drop_is_due_ = false;  // true: a timer is set that may drop the copy
+    // the last member, because the thread must end before the members that it uses
+    net::WorkThread thread_{net::ThreadPriority::behind_loop};
 };
 
 }  // namespace rtrain::head

@@ -7,17 +7,19 @@
 
 namespace rtrain::head {
 
-// The least role for a route. Roles contain each other: viewer < user < admin. The role `metrics` is separate.
+// The least role that may use a route. A higher role may do everything that a lower one may: viewer < user < admin. The
+// role `metrics` is separate.
 enum class Access {
-    anyone,   // /healthz, /v1/join: without a token
-    browser,  // the page and signing in: without a token, only under the head's own host names
-    metrics,  // the role of that name, or viewer
+    anyone,  // /healthz, /v1/join: without a token
+    // no token is needed, but the request must be for one of the head's own host names: the page, and signing in
+    browser,
+    metrics,  // the role `metrics`, or viewer and higher
     viewer,
     user,
-    owner,  // the owner of {run}, or an admin
+    owner,  // the user who owns the run {run}, or an admin
     admin,
     agent,           // a caller with a node's certificate
-    agent_or_owner,  // the owner of the run whose directory contains {path}, or an admin
+    agent_or_owner,  // an agent, or the user who owns the run whose directory contains {path}, or an admin
     agent_or_user,
     agent_or_admin,
 };
@@ -25,14 +27,15 @@ const char* to_text(Access access);
 
 struct DescribedRoute {
     const char* method;
-    const char* pattern;  // "/v1/runs/{run}/stop"; "{path...}" matches the rest
+    const char* pattern;  // path of the route: "/v1/runs/{run}/stop"; "{path...}" matches the rest of a path
     Access access;
     const char* summary;
-    const char* query;   // names of the parameters, separated by blanks
-    const char* status;  // "200 201": any of them
+    const char* query;   // names of the query parameters, separated by blanks
+    const char* status;  // statuses of a successful answer: "200 201"
     const char*
-        answer;  // a kind of answer (schemas.cpp); "page X": a list of X with a cursor; otherwise a content type
-    const char* stream;  // with follow=true: the kind of each event's data, or ""
+        // what the answer is: a kind of schemas.cpp; "page X": a list of X with a cursor; otherwise a content type
+        answer;
+    const char* stream;  // with follow=true: the kind of each event's data; "" if the route has no stream
 };
 
 // clang-format off: a row is a line

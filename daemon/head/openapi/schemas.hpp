@@ -8,8 +8,8 @@
 
 namespace rtrain::head {
 
-nlohmann::ordered_json answer_schemas();  // by name, for components.schemas
-// Returns the object "responses" without the errors: status codes, content types, schemas.
+nlohmann::ordered_json answer_schemas();  // the schemas of the answers by name, for components.schemas
+// Returns the object "responses" of a route without its errors: status codes, content types, schemas.
 nlohmann::ordered_json answers_of(const DescribedRoute& route);
 
 }  // namespace rtrain::head

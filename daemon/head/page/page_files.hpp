@@ -1,4 +1,5 @@
-// The files of the page (daemon/dashboard), compressed, in the binary. A build without node contains none.
+// The files of the web page (daemon/dashboard), compressed, as a part of the binary. If the build has no Node.js, there
+// are none.
 #pragma once
 
 #include <span>
@@ -7,9 +8,9 @@
 namespace rtrain::head {
 
 struct PageFile {
-    std::string_view path;  // "/", "/assets/index-D4s.js"
+    std::string_view path;  // path in the URL: "/", "/assets/index-D4s.js"
     std::string_view content_type;
-    std::string_view etag;  // the bytes' ETag, in quotation marks
+    std::string_view etag;  // ETag of the bytes, in quotation marks
     std::string_view gzip;
 };
 

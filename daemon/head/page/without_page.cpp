@@ -1,4 +1,4 @@
-// The files of the page in a build without node: none.
+// Replaces page_files.hpp's list by an empty one, in a build without Node.js.
 #include "daemon/head/page/page_files.hpp"
 
 namespace rtrain::head {

@@ -32,8 +32,8 @@ std::optional<RunId> run_of(const Exchange& exchange) {
     return id ? std::optional(*id) : std::nullopt;
 }
 
-// Returns true if the request needs a row. Files that agents write for their attempts, and values of a run's processes
-// or its user (any number of them), need none.
+// Returns true if the request needs an audit row. None is needed for files that agents write for their attempts, or for
+// values of a run's processes or its user, of which there may be any number.
 bool changes(const Exchange& exchange, const Route& route, const std::optional<RunId>& run) {
     const std::string_view method = route.method, pattern = route.pattern;
     if (method == "GET" || method == "HEAD" || pattern == "/v1/plan" || tries_only(exchange, route)) return false;
@@ -42,7 +42,7 @@ bool changes(const Exchange& exchange, const Route& route, const std::optional<R
     return !value || (run && exchange.view.cluster.runs.at(*run).user != exchange.caller.user);
 }
 
-// Returns the id of a run's token, which the caller object lacks.
+// Returns the id of the run's token in the request, since the Caller does not contain it.
 std::string run_token_of(const net::Request& request) {
     constexpr std::string_view bearer = "Bearer ";
     const std::string header = request.header("authorization");
@@ -51,7 +51,7 @@ std::string run_token_of(const net::Request& request) {
     return token && token->id.starts_with("run-") ? token->id : "";
 }
 
-// Returns the path and its query without blanks, since text after a blank is the head's own (audit_detail).
+// Returns path and query without blanks. In an audit row, text behind a blank is the head's own (audit_detail).
 std::string target_of(const Exchange& exchange) {
     std::string text = exchange.request.path;
     for (const auto& [name, value] : exchange.request.query)
@@ -61,7 +61,7 @@ std::string target_of(const Exchange& exchange) {
     return out;
 }
 
-// The responder of a request that changes files alone. Its row becomes durable, and then the answer is sent.
+// The responder of a request that changes only files. The row becomes durable before the answer is sent.
 class Audited : public net::Responder {
   public:
     Audited(Intake events, std::shared_ptr<net::Responder> inner, AuditDraft draft)

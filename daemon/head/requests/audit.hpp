@@ -8,8 +8,9 @@
 
 namespace rtrain::head {
 
-void begin_audit(Exchange& exchange, const Route& route);  // for a change, once the caller was authorised
+// begins the row of a request that changes something; called after the caller was authorised
+void begin_audit(Exchange& exchange, const Route& route);
 void audit_detail(const Exchange& exchange, const std::string& text);
-void drop_audit(const Exchange& exchange);  // the request turned out to change nothing
+void drop_audit(const Exchange& exchange);  // drops the row, because the request turned out to change nothing
 
 }  // namespace rtrain::head

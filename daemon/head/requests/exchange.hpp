@@ -17,18 +17,19 @@
 namespace rtrain::head {
 
 struct Exchange {
-    const View& view;            // the data for answers
+    const View& view;            // the data from which answers are made
     Intake events;               // accepts changes
-    Durability durability;       // for answers that wait for the disk
-    net::Background background;  // for work on the pool
+    Durability durability;       // for answers that must wait until data is durable
+    net::Background background;  // for work on the pool of threads
     net::Request request;
     std::shared_ptr<net::Responder> responder;
     Caller caller{};
-    std::function<bool()> permitted{};               // true while the caller's token is valid; thread-safe
-    std::map<std::string, std::string> variables{};  // values of {run}, {node}, {sha256}, {path}, {id}
+    std::function<bool()> permitted{};  // true while the caller's token is still valid; thread-safe
+    // key: a variable of the route's path: run, node, sha256, path or id
+    std::map<std::string, std::string> variables{};
     AuditDraft audit{};
     std::string query(const std::string& name, const std::string& otherwise = "") const;
-    bool asked(const std::string& name) const;  // true for ?follow=true, =1, or just ?follow
+    bool asked(const std::string& name) const;  // true if the query has the flag: ?follow=true, ?follow=1, or ?follow
 };
 
 // Sends an answer. `body` is JSON text.
@@ -36,22 +37,22 @@ void reply(Exchange& exchange, int status, std::string body);
 void refuse(Exchange& exchange, const Error& error);
 void refuse(Exchange& exchange, const Error& error, const Problems& problems);
 net::Response refusal(const Error& error);
-// Returns the 401 for a request without a valid token: none was sent, or it is unknown, revoked, expired or used up. A
-// known caller without the right gets 403.
+// Returns the answer 401 for a request without a valid token: none was sent, or it is unknown, revoked, expired or used
+// up. (A known caller without the right gets 403.)
 net::Response refusal_of_stranger(const Error& error);
-// 429: repeat the request after that time.
+// Answers 429: the client may repeat the request after `seconds`.
 void refuse_for_now(Exchange& exchange, const Error& error, std::int64_t seconds);
-void drop_body(const Exchange& exchange);  // drops a streamed body, on the pool
+void drop_body(const Exchange& exchange);  // removes the file with a streamed body, on the pool
 int http_status(const Error& error);
 const char* code_text(ErrorCode code);
 std::string error_body(const Error& error, const Problems& problems);
 
-// Runs the function that answers a request. An exception is answered with 500 and logged, and the head continues, since
-// nothing has been decided at that point. Events that the function has passed on are still decided.
+// Runs the function that answers a request. After an exception, answers 500 and logs it, and the head continues, since
+// the function has decided nothing. Events that it has passed on are still decided.
 void guarded(Exchange& exchange, const std::function<void()>& answer);
-// Runs `work`, which returns a Result, on the pool, and `then(exchange, result)` on the loop. An exception of either
-// does not end the head. Work that waits for a storage runs `on_pool_at` its place, so that a hanging storage does not
-// block work of other places.
+// Runs `work`, which returns a Result, on the pool, and then `then(exchange, result)` on the loop. An exception of
+// either does not end the head. Work that may wait for a storage has that storage as its `place`: a hanging storage
+// then does not block work of other places.
 template <class Work, class Then>
 void on_pool_at(const std::string& place, const Exchange& exchange, Work work, Then then) {
     exchange.background.offload_at(
@@ -65,11 +66,10 @@ void on_pool(const Exchange& exchange, Work work, Then then) {
     on_pool_at("", exchange, std::move(work), std::move(then));
 }
 
-// Returns the place on the pool where a user's long answers are read from the database, so that a user waits only for
-// own answers.
+// Returns the pool's place for a user's long reads of the database, so that a user waits only for their own answers.
 std::string reading_place(const Caller& caller);
-// Reads a possibly long value on the pool, and calls `then(exchange, value)` on the loop. A read error is sent as the
-// answer.
+// Reads a value that may be long on the pool, and then calls `then(exchange, value)` on the loop. A read error becomes
+// the answer.
 template <class Work, class Then>
 void read_on_pool(Exchange& exchange, Work work, Then then) {
     on_pool_at(
@@ -85,7 +85,7 @@ void read_on_pool(Exchange& exchange, Work work, Then then) {
         });
 }
 
-// Calls `then` with the run that {run} names, or refuses.
+// Calls `then` with the run that {run} names. If there is no such run, refuses the request.
 template <class Then>
 void with_run(Exchange& exchange, const Then& then) {
     const auto id = find_run(exchange.view, exchange.variables["run"]);

@@ -1,4 +1,4 @@
-// Answers that are files of directories which others may change meanwhile (files/plain_files.hpp).
+// Answers with files from directories that other users may change meanwhile (files/plain_files.hpp).
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@
 
 namespace rtrain::head {
 
-// Opens on the pool, and answers with the file. `place` is the storage that it may wait for.
+// Opens a file on the pool, and answers with its content. `place`: the storage that the opening may wait for.
 void send_plain(Exchange& exchange, const std::string& place, std::function<Result<storage::Descriptor>()> open);
 
 }  // namespace rtrain::head

@@ -19,8 +19,8 @@ Attempt attempt_for(const Caller& caller, const Run& run, const Attempt& attempt
     return seen;
 }
 
-// Returns an event as JSON. Only admins see a job's texts in an event of a removed run, since the run's user is
-// unknown.
+// Returns an event as JSON. If the event's run was removed, only admins see the job's own text in it, since the run's
+// user is unknown.
 json event_for(const View& view, const Caller& caller, const state::EventRow& row) {
     json out = event_json(view, row);
     if (!row.about_run || is_admin(caller)) return out;

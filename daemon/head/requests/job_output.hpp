@@ -10,17 +10,17 @@
 
 namespace rtrain::head {
 
-// Returns true if this person may read the run's output.
+// Returns true if the caller may read the run's output.
 bool reads_job_words(const Caller& caller, const Run& run);
 
-// Returns the part of these texts that this person sees.
+// Returns whether the caller sees the job's own words in reasons and causes.
 JobWords words_for(const Caller& caller, const Run& run);
 
-// Returns the attempt as far as `caller` may read it.
+// Returns the attempt without the texts that `caller` may not read.
 Attempt attempt_for(const Caller& caller, const Run& run, const Attempt& attempt);
 
-// Returns event_json with the parts that `caller` may read. A job's text can only come after the first bracket or line
-// end of an event's line.
+// Returns event_json without the texts that `caller` may not read. In an event's line, a job's own text is always
+// behind the first bracket or line end.
 json event_for(const View& view, const Caller& caller, const state::EventRow& row);
 
 }  // namespace rtrain::head

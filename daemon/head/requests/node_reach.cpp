@@ -5,8 +5,8 @@
 
 namespace rtrain::head {
 
-// Returns a refusal unless the node may access the file. A node may access the files of its attempts' runs. A read for
-// a removed run finds nothing; then its agent drops its pending deliveries.
+// Returns a refusal unless the node may access the file. It may access the files of its attempts' runs. A read for a
+// removed run is answered with "not found"; its agent then drops its pending deliveries.
 std::optional<net::Response> refuse_unreached(const View& view, const Caller& caller, const std::string& path,
                                               Touch touch) {
     if (caller.role != Role::node) return std::nullopt;

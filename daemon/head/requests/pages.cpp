@@ -59,7 +59,7 @@ void Listing::add(const json& item) {
 
 void Listing::begin(const json& start, const std::string& array) {
     add(start);
-    text_.back() = ',';  // the bracket
+    text_.back() = ',';  // replaces the closing bracket
     text_ += json_text(array) + ":[";
     first_element_ = true;
 }

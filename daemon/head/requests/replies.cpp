@@ -26,7 +26,7 @@ int http_status(const Error& error) {
         case ErrorCode::unreachable:
             return 503;
         case ErrorCode::unauthorised:
-            return 403;  // the caller is known; refusal_of_stranger answers 401
+            return 403;  // the caller is known (for an unknown one, refusal_of_stranger answers 401)
         case ErrorCode::conflict:
         case ErrorCode::unplaceable:
             return 409;
@@ -143,7 +143,7 @@ void guarded(Exchange& exchange, const std::function<void()>& answer) {
     try {
         answer();
     } catch (const std::bad_alloc&) {
-        throw;  // the state of the program is unknown
+        throw;  // the exception shows that the state of the program is unknown, so the process ends
     } catch (const state::ReadFailed& failed) {
         std::fprintf(stderr, "rtrain head: %s\n", failed.error.message.c_str());
         drop_body(exchange);

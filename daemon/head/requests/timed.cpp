@@ -7,13 +7,13 @@
 namespace rtrain::head {
 namespace {
 
-// The state of an unanswered request. If the head fails before the answer, the destructor sends the reason.
+// A request that has not been answered. If the head fails before the answer, the destructor sends the reason.
 struct Unanswered {
     using Why = std::shared_ptr<const std::optional<Error>>;
     Unanswered(std::shared_ptr<net::Responder> responder, Why why_it_ends, Why no_room_there)
         : inner(std::move(responder)), failure(std::move(why_it_ends)), no_room(std::move(no_room_there)) {}
     Unanswered(const Unanswered&) = delete;
-    ~Unanswered() {  // sends nothing if it was answered
+    ~Unanswered() {  // sends nothing if the request was answered
         if (*failure)
             send({(*failure)->code, "the head could not write down what it was asked, and ends: " + (*failure)->message,
                   (*failure)->next + "; start the head again (rtrain head start); then ask again"});
@@ -26,7 +26,7 @@ struct Unanswered {
     const Why failure, no_room;
 };
 
-// Delays an answer until the state in it is durable, and measures the duration.
+// Measures a request, and delays its answer until the state from which the answer was made is durable.
 class Timed : public net::Responder {
   public:
     Timed(Durability durability, metrics::Metrics& metrics, std::shared_ptr<net::Responder> inner, const Route& route)

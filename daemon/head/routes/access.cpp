@@ -9,7 +9,7 @@ bool is_person(const Caller& caller, Role least) { return caller.role <= Role::a
 bool owns(const View& view, const Caller& caller, const std::string& run_text) {
     if (!is_person(caller, Role::user)) return false;
     const auto run = find_run(view, run_text);
-    if (!run) return true;  // the handler answers "not found"
+    if (!run) return true;  // the run does not exist; the handler answers "not found"
     return is_person(caller, Role::admin) || view.cluster.runs.at(*run).user == caller.user;
 }
 
@@ -57,8 +57,8 @@ bool allowed(const View& view, const Ownership& ownership, const Caller& caller,
 
 namespace {
 
-// Admits a browser's request without a caller. The request must be for this head, and the page that signs a user in
-// must be the head's own. Otherwise a foreign page could sign a person in to the attacker's session.
+// Admits a browser that is not signed in. The request must be for this head, and the page that signs a user in must be
+// the head's own. Otherwise a foreign page could sign a person in to the attacker's session.
 Admitted admit_browser(const Credentials& credentials, const net::Request& request) {
     const BrowserRequests& browser = credentials.browser();
     const bool page = request.method == "GET";
@@ -95,7 +95,7 @@ net::Response refusal_of(const NotAdmitted& caller) {
 
 namespace {
 
-// Returns the command by which an admin lets the caller do it.
+// Returns a hint for a refused caller: the command by which an admin can give them the right.
 std::string next_of(const Caller& caller, Access needed) {
     if (needed == Access::owner) return "ask the run's user, or an admin";
     if (caller.user.empty()) return "ask an admin to do it";

@@ -9,10 +9,10 @@
 
 namespace rtrain::head {
 
-// Authenticates before the path is looked at, so that a stranger gets no information about it.
+// Authenticates the caller before the path is looked at, so that a stranger learns nothing from the path.
 Admitted admit(const Credentials& credentials, const net::Request& request, const Found& match);
 net::Response refusal_of(const NotAdmitted& caller);
-// Returns true if a role may use a route at all. If ownership decides, this is the least role.
+// Returns true if a role may use a route at all. Where ownership decides, this is only the first check.
 bool role_suffices(const Caller& caller, Access access);
 bool allowed(const View& view, const Ownership& ownership, const Caller& caller, const Found& match);
 Error forbidden(const Caller& caller, const Route& route);

@@ -14,7 +14,8 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::uint64_t stranger_body_max = 64 << 10;  // a join: a token and a signing request
+// the most bytes of a body without authentication: a join, with a token and a signing request
+constexpr std::uint64_t stranger_body_max = 64 << 10;
 
 bool is_blob(const net::Request& request) { return request.path.starts_with("/v1/blobs/"); }
 
@@ -23,8 +24,8 @@ bool streamed(const net::Request& request) {
            (request.path.starts_with("/v1/blobs/") || request.path.starts_with("/v1/storage/"));
 }
 
-// Returns the party of a caller for the bound on connections: one node, one admin, or one user with all tokens and all
-// runs.
+// Returns the party for which the caller's connections are counted: one node, one admin, or one user with all tokens
+// and all runs.
 net::Admission admission_for(const Caller& caller) {
     if (caller.role == Role::node) return {.caller = "node " + caller.node, .room = net::Room::reserved};
     if (caller.role == Role::admin) return {.caller = "admin " + caller.user, .room = net::Room::reserved};
@@ -32,8 +33,8 @@ net::Admission admission_for(const Caller& caller) {
     return {.caller = "user " + caller.user};
 }
 
-// Returns the headers of every answer. It is for the caller alone, has exactly its content type, and cannot be embedded
-// by other sites. A run's file that a browser opens as a page cannot run scripts.
+// Returns headers for every answer. Caches must not store it, its content type is exact, and other sites cannot embed
+// it. A file of a run that a browser opens as a page cannot run scripts.
 std::map<std::string, std::string> answer_headers() {
     return {{"cache-control", "no-store"},
             {"content-security-policy", "default-src 'none'; frame-ancestors 'none'; sandbox"},
@@ -54,7 +55,8 @@ class CountedUpload {
     ~CountedUpload() {
         if (reserved_ > 0) bytes_.add(user_, Kept::uploads, -kept(reserved_));
     }
-    void belongs_to(std::string user) { user_ = std::move(user); }  // empty: it counts for no user
+    // sets the user for whom the upload counts; empty: it counts for no user
+    void belongs_to(std::string user) { user_ = std::move(user); }
     // Called first with the upload's declared length, and then with each piece.
     Status may_write(std::uint64_t bytes) {
         if (user_.empty()) return Done{};
@@ -91,7 +93,7 @@ Error no_longer_opens() {
 
 }  // namespace
 
-// Asks the loop whether to refuse an upload, since only the loop has the records of nodes' runs and of users' limits.
+// Asks the loop whether it refuses an upload, since only the loop has the records of nodes' runs and of users' limits.
 // Called on a thread for files. Waits for some seconds at most, since a head that ends does not answer.
 std::optional<net::Response> Api::refused_by_loop(const Caller& caller, const std::string& path,
                                                   const std::shared_ptr<CountedUpload>& counted, std::uint64_t bytes) {
@@ -109,7 +111,7 @@ std::optional<net::Response> Api::refused_by_loop(const Caller& caller, const st
                     "send it again in some seconds"});
 }
 
-// Chooses where an upload is written. `path` is empty for blobs.
+// Chooses where an upload is written. `path`: target below cluster://; empty for a blob.
 net::Admission Api::upload_of(const net::Request& request, const Caller& caller, const std::string& path) {
     net::Admission admission = admission_for(caller);
     auto place = upload_place(uses_.options, request);

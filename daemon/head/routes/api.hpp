@@ -15,7 +15,7 @@
 
 namespace rtrain::head {
 
-class CountedUpload;  // admission.cpp
+class CountedUpload;  // defined in admission.cpp
 
 class Api {
   public:
@@ -31,7 +31,7 @@ class Api {
         const Ownership& ownership;
         UserBytes& bytes;
         const StoredFiles& stored;
-        Parts parts;  // for handlers
+        Parts parts;  // the parts that handlers may request
     };
     explicit Api(Uses uses) : uses_(uses) {}
 

@@ -20,8 +20,8 @@ bool is_change(const Exchange& exchange, const Route& route) {
     return method != "GET" && method != "HEAD" && pattern != "/v1/plan" && exchange.caller.role != Role::node;
 }
 
-// Returns true for requests that make the head store more without a number of bytes that a handler checks. Stop, remove
-// and requests of admins are always accepted.
+// Returns true for requests that let the head store more, by an amount that no handler checks. Stop, remove and
+// requests of admins are always accepted, so they are not among these.
 bool adds_rows(const Route& route) {
     const std::string_view method = route.method, pattern = route.pattern;
     if (method != "POST") return false;
@@ -30,15 +30,15 @@ bool adds_rows(const Route& route) {
                        [&](std::string_view end) { return pattern.ends_with(end); });
 }
 
-// Returns true for an answer that continues until it is cut off.
+// Returns true if the answer is a stream, which continues until it is cut off.
 bool is_stream(const Exchange& exchange, const Route& route) {
     return exchange.asked("follow") && (" " + std::string(route.query) + " ").find(" follow ") != std::string::npos;
 }
 
 }  // namespace
 
-// Counts a stream for its user until its follower has ended, which owns a copy of `permitted`. Returns false if the
-// user has reached the limit; then the request has been answered.
+// Counts a stream for its user. It counts until its follower, which owns a copy of `permitted`, has ended. Returns
+// false if the user is at the limit; then the request has been answered.
 bool Api::count_stream(Exchange& exchange) {
     const auto place = uses_.bytes.open_stream(exchange.caller.user);
     if (!place) {
@@ -106,7 +106,8 @@ void Api::answer(Exchange& exchange) {
     route.answer(exchange, uses_.parts);
 }
 
-// Returns how long the caller must wait before a change, in milliseconds. A request without an audit row is no change.
+// Returns how long the caller must wait before the next change, in milliseconds. A request without an audit row is not
+// a change.
 std::int64_t Api::wait_for_change(const Exchange& exchange) {
     if (!exchange.audit || !*exchange.audit || exchange.caller.user.empty()) return 0;
     const std::string party = party_of_changes(exchange.caller);

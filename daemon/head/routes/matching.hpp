@@ -12,7 +12,7 @@ using Variables = std::map<std::string, std::string>;
 
 struct Found {
     const Route* route = nullptr;
-    bool path_known = false;  // with another method
+    bool path_known = false;  // true: the path exists, but with another method
     Variables variables;
 };
 Found find_route(const net::Request& request);

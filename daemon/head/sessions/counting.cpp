@@ -6,8 +6,7 @@
 namespace rtrain::head {
 namespace {
 
-// Words of the agent's coordinator (daemon/agent/machine/coordinator.cpp): one notice for each kind of trouble of a
-// checkpoint.
+// Returns true for the reasons of notices in daemon/agent/machine/coordinator.cpp that are about a lost checkpoint.
 bool means_lost_checkpoint(const std::string& reason) {
     return reason.starts_with("storage_") || reason == "too_many_files" || reason == "metrics_too_large" ||
            reason == "ranks_ended" || reason == "checkpoint_given_up" || reason == "checkpoint_replaced";
@@ -24,7 +23,7 @@ void count_placed(metrics::Metrics& metrics, const Cluster& cluster, const Attem
 }
 
 void count_news(metrics::Metrics& metrics, const View& view, const protocol::News& news) {
-    // Runs without a record are not counted, since their labels would never be removed.
+    // Only runs with a record are counted, since labels of other runs would never be removed.
     const auto known = [&](const protocol::AttemptRef& attempt) {
         return view.cluster.runs.contains(RunId{attempt.run});
     };

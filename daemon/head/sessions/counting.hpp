@@ -8,8 +8,8 @@
 namespace rtrain::head {
 
 void count_placed(metrics::Metrics& metrics, const Cluster& cluster,
-                  const Attempt& attempt);  // a run's first attempt was placed
-// Called before the reports are stored.
+                  const Attempt& attempt);  // counts the queue wait; called when an attempt was placed
+// Counts reports, checkpoints and warnings. To be called before the reports are stored.
 void count_news(metrics::Metrics& metrics, const View& view, const protocol::News& news);
 
 }  // namespace rtrain::head

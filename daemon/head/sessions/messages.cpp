@@ -9,10 +9,12 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::int64_t objection_pause_ms = 60'000;  // minimum interval of messages about one node's violations
-constexpr std::size_t disk_text_most = 500;          // bound on a node's reason, which is stored in the records
+// ms between two log lines about messages that one node may not send
+constexpr std::int64_t objection_pause_ms = 60'000;
+// the most bytes of a node's text about its disk, which is stored in the records
+constexpr std::size_t disk_text_most = 500;
 
-// Returns the ranks in a heartbeat, with the GPUs of each.
+// Returns the ranks in a heartbeat, as index and place, with the GPUs of each.
 std::vector<std::pair<std::size_t, WorkerPlace>> places_of(const Cluster& cluster,
                                                            const protocol::Heartbeat& heartbeat) {
     std::vector<std::pair<std::size_t, WorkerPlace>> out;
@@ -27,13 +29,13 @@ std::vector<std::pair<std::size_t, WorkerPlace>> places_of(const Cluster& cluste
     return out;
 }
 
-// Returns when the node read the chunk, but not a time in the future.
+// Returns the time at which the node read the chunk, but no time in the future.
 std::int64_t line_time(const protocol::LogChunk& chunk) {
     return chunk.wall_ms > 0 ? std::min(chunk.wall_ms, wall_ms()) : wall_ms();
 }
 
-// The answer to a log of an attempt without a record, for example after a backup was restored. The log is not
-// acknowledged, so the node keeps it as long as any undelivered log.
+// Returns the answer to a log of an attempt without a record, for example after a backup was restored. The answer does
+// not acknowledge the log, so the node keeps it as long as any undelivered log.
 protocol::FromHead keep_it(const protocol::LogChunk& chunk) {
     return protocol::LogAck{
         .attempt = chunk.attempt, .rank = chunk.rank, .stream = chunk.stream, .offset = 0, .later = true};
@@ -63,7 +65,8 @@ void Sessions::on_message(const std::string& node, std::uint64_t id, Result<prot
     const bool unknown = why_not && of_unknown_attempt(uses_.view.cluster, *message);
     if (const auto* chunk = std::get_if<protocol::LogChunk>(&*message))
         unknown ? send(node, keep_it(*chunk)) : take_log(node, *chunk, !why_not);
-    const bool news = std::holds_alternative<protocol::News>(*message);  // take_news has reported it
+    // true: take_news has already reported an objection to it
+    const bool news = std::holds_alternative<protocol::News>(*message);
     if (why_not && !news && !unknown) object(node, *why_not);
     take_of_node(node, *message);
 }
@@ -99,7 +102,8 @@ void Sessions::take_disk(const NodeId& node, const std::string& full) {
         uses_.events.take(NodeUndrained{.node = node, .by_disk = true});
 }
 
-// Stores the waits in a heartbeat. They become durable at intervals; if no event causes a commit, this does.
+// Stores the waits that the heartbeat contains. They become durable at intervals; if no event causes a commit then,
+// this function does.
 void Sessions::take_heartbeat(const std::string& node, protocol::Heartbeat heartbeat) {
     const std::int64_t now = monotonic_ms();
     uses_.waits.take(uses_.view.cluster, NodeId{node}, heartbeat, now);
@@ -117,9 +121,9 @@ void Sessions::take_news(const std::string& node, const protocol::News& news) {
     if (const auto why_not = uses_.news.take(node, news)) object(node, *why_not);
 }
 
-// Drops a message that the node may not send, and acknowledges it. After a restored backup an honest agent may send
-// messages about attempts that the head has placed elsewhere since. Without the acknowledgement it would repeat them
-// for ever.
+// Handles a message that the node may not send: drops and acknowledges it. After a restored backup, even an honest
+// agent may send messages about attempts that the head has since placed elsewhere. Without an acknowledgement the agent
+// would repeat them for ever.
 void Sessions::object(const std::string& node, const std::string& why) {
     NodeSeen& seen = seen_[node];
     ++seen.objections;

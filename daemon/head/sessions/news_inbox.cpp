@@ -16,7 +16,7 @@ const std::string seen_prefix = "news_seen/";
 
 }  // namespace
 
-// Reads the number of each node's last news that is on disk, so that no agent's message waits for the disk later.
+// Loads the number of each node's last durable news, so that no agent's message waits for the disk later.
 void NewsInbox::recall(const state::SqliteJournal& journal) {
     for (const auto& [key, number] : journal.settings(seen_prefix)) {
         Box& box = boxes_[key.substr(seen_prefix.size())];
@@ -65,8 +65,8 @@ std::optional<std::string> NewsInbox::take(const std::string& node, const protoc
     return std::nullopt;
 }
 
-// Returns how long ago a worker exited, by the node's clock. A rank in a later heartbeat lived then, whatever that
-// clock shows.
+// Returns how long ago a worker exited, by the node's clock. If a later heartbeat contained the rank, the rank lived
+// then, whatever that clock shows.
 Duration NewsInbox::ago(const WorkerExited& exited) const {
     std::int64_t ago_ms = wall_ms() - exited.exit_wall_us / 1'000;
     if (const auto seen = view_.waits.seen_ms(exited.attempt, exited.rank))
@@ -74,7 +74,8 @@ Duration NewsInbox::ago(const WorkerExited& exited) const {
     return {std::max<std::int64_t>(0, ago_ms)};
 }
 
-// Adds a notice for people who look at the run or follow its logs, with the reason why its charts end.
+// Adds a notice that a report was not stored, with the reason. People who look at the run or follow its logs see why
+// its charts end.
 void NewsInbox::lost(const protocol::Reported& report, const Error& why) {
     events_.note({.wall_ms = wall_ms(),
                   .text = "not all reports of this run are kept, from report " + std::to_string(report.index) +
@@ -109,7 +110,7 @@ void NewsInbox::numbers_saved(const Pending& batch) {
 void NewsInbox::acknowledge(const std::function<void(const std::string& node, std::uint64_t durable)>& send) {
     for (const std::string& node : std::exchange(unacknowledged_, {})) {
         const Box& box = boxes_[node];
-        // The later ones are acknowledged when they are durable.
+        // news after the durable one are acknowledged later, when they are durable
         if (box.durable != box.received) unacknowledged_.insert(node);
         send(node, box.durable);
     }

@@ -12,7 +12,8 @@
 namespace rtrain::head {
 namespace {
 
-constexpr const char* channel_variable = "RTRAIN_CHANNEL";  // a secret, so that agents of version 0.1.0 pass it on
+// name of the variable; sent among the secrets, so that agents of version 0.1.0 pass it on
+constexpr const char* channel_variable = "RTRAIN_CHANNEL";
 
 }  // namespace
 
@@ -24,8 +25,8 @@ std::vector<std::function<void()>> OrderSender::orders(const std::vector<Effect>
     return out;
 }
 
-// Returns a function that sends the order. An order for a disconnected node is dropped: at its next registration the
-// core repeats what still counts.
+// Returns a function that sends the order for an effect. An order for a disconnected node is dropped: when the node
+// registers again, the core repeats what is still needed.
 std::function<void()> OrderSender::order(const Effect& effect, Launching& launching) {
     const Run* run = nullptr;
     if (const auto entry = view_.cluster.runs.find(about(effect)); entry != view_.cluster.runs.end())
@@ -55,7 +56,7 @@ std::function<void()> OrderSender::order(const Effect& effect, Launching& launch
     };
 }
 
-// Secrets go to nodes that the scheduler has placed the run on, and to no other that stands in for them.
+// Returns true if the scheduler has placed the run on this node. Secrets are sent only to such nodes.
 bool OrderSender::has_been_on(const Run& run, const NodeId& node) const {
     for (const Attempt* attempt : attempts_of(view_.cluster, run.id))
         for (const Worker& worker : attempt->workers)
@@ -63,8 +64,8 @@ bool OrderSender::has_been_on(const Run& run, const NodeId& node) const {
     return false;
 }
 
-// Writes a run's result. An ended run does not change, so its result is made from its records once they are durable,
-// without delaying decisions. The run may have been removed since.
+// Writes a run's result.json. It is made later, from the durable records, which no longer change, so that it does not
+// delay decisions. The run may have been removed since.
 void OrderSender::write_result(const Effect& effect) {
     const auto entry = view_.cluster.runs.find(about(effect));
     if (entry == view_.cluster.runs.end()) return;
@@ -81,8 +82,8 @@ void OrderSender::write_result(const Effect& effect) {
         deliver(addressee(effect).value, std::move(*message), run.submit_key);
 }
 
-// Sends the end of a run to its connected nodes, which may keep a part of a checkpoint for its next attempt. A
-// disconnected node removes that part after a longer time.
+// Sends the end of a run to its connected nodes. Such a node may still have a part of a checkpoint for the run's next
+// attempt. A disconnected node deletes that part later.
 void OrderSender::say_ended(const Run& run) {
     std::set<std::string> nodes;
     for (const Attempt* attempt : attempts_of(view_.cluster, run.id))
@@ -91,7 +92,7 @@ void OrderSender::say_ended(const Run& run) {
         if (sessions_.has(node)) sessions_.send(node, protocol::RunEnded{run.id.value});
 }
 
-// Sends a message, after adding data that only the journal or the session has.
+// Sends a message to a node. First adds data to it that only the journal or the session has.
 void OrderSender::deliver(const std::string& node, protocol::FromHead message, const std::string& code_key) {
     if (!sessions_.has(node)) return;
     if (auto* prepare = std::get_if<protocol::Prepare>(&message)) {
@@ -99,7 +100,7 @@ void OrderSender::deliver(const std::string& node, protocol::FromHead message, c
         prepare->any_user = prepare->resume && submissions_.any_user(code_key);
     }
     if (auto* stop = std::get_if<protocol::Stop>(&message); stop && stop->attempt.incarnation == 0)
-        // Without a record, the agent's own identification is used.
+        // The head has no record of the attempt, so it uses the identification that the agent itself has sent.
         for (const protocol::AttemptRef& held : sessions_.held(node))
             if (held.run == stop->attempt.run && held.number == stop->attempt.number) stop->attempt = held;
     sessions_.send(node, message);

@@ -25,12 +25,12 @@ class OrderSender {
           submissions_(submissions),
           tokens_(tokens) {}
 
-    // Returns functions that perform the effects, to be called once the changes are durable. Orders are made from the
-    // present state.
+    // Returns functions that perform the effects. The orders are made now, from the present state; the functions are
+    // called once the changes are durable.
     std::vector<std::function<void()>> orders(const std::vector<Effect>& effects);
 
   private:
-    struct Launching {  // the common data for the nodes of one gang
+    struct Launching {  // data that the orders to all nodes of one gang share
         std::optional<RunId> run;
         std::map<std::string, std::string> secrets;
         std::string token;
@@ -39,7 +39,7 @@ class OrderSender {
     void deliver(const std::string& node, protocol::FromHead message, const std::string& code_key);
     void write_result(const Effect& effect);
     void say_ended(const Run& run);
-    // Writes a result.json below the storage root. Logs an error.
+    // Writes a result.json below the storage root. Logs an error if that fails.
     void write_own_result(const std::string& run_name, const std::string& text);
     bool has_been_on(const Run& run, const NodeId& node) const;
 

@@ -1,4 +1,4 @@
-// Hello and registration of an agent (sessions.hpp).
+// Handles an agent's hello and registration (sessions.hpp).
 #include <algorithm>
 #include <set>
 
@@ -31,14 +31,14 @@ void Sessions::welcome(const std::string& node, Session& session, const protocol
 }
 
 void Sessions::register_node(const std::string& node, Session& session, const protocol::Register& registration) {
-    if (uses_.revocations.revoked(session.serial))  // revoked after the connection was made
+    if (uses_.revocations.revoked(session.serial))  // the certificate was revoked after the connection was made
         return refuse(session, {.message = "the certificate of node '" + node + "' was revoked",
                                 .next = "rtrain node join ... with a new token",
                                 .left = true});
     if (const auto far = out_of_bounds(registration.total))
         return refuse(session, {.message = "node '" + node + "' offers " + *far,
                                 .next = "join it again with less: rtrain node join HOST:PORT --resources NAME=AMOUNT"});
-    uses_.revocations.issued(node, session.serial);  // a certificate from before serials were stored
+    uses_.revocations.issued(node, session.serial);  // the certificate is older than the list of issued serials
     uses_.news.begin(node, registration.next_news);
     session.registered = true;
     session.held = registration.held;
@@ -54,12 +54,12 @@ void Sessions::register_node(const std::string& node, Session& session, const pr
     uses_.events.take(std::move(event));
     if (registration.leaving) take_leaving(node, *registration.leaving);
     const bool dials = !seen.facts.contains("simulated");
-    uses_.durability.once_written([this, node, dials] {  // its address is in the records now
+    uses_.durability.once_written([this, node, dials] {  // the node's address is in the records now
         if (connected(node)) dial(leases_.registered(node, monotonic_ms(), dials).dial);
     });
 }
 
-// Sends an agent's new address or port to the groups of its attempts.
+// Sends an agent's new address or port to the other nodes of its attempts.
 void Sessions::send_moved(const std::string& node, const NodeRegistered& now) {
     const auto before = uses_.view.cluster.nodes.find(NodeId{node});
     if (before == uses_.view.cluster.nodes.end()) return;
@@ -69,7 +69,7 @@ void Sessions::send_moved(const std::string& node, const NodeRegistered& now) {
         if (session.registered && other != node) send(other, news);
 }
 
-// Adds a notice about an address that other nodes cannot reach. /v1/nodes shows it while that is so.
+// Adds a notice if other nodes cannot reach the registered address. /v1/nodes shows the warning as long as that is so.
 void Sessions::check_address(const NodeRegistered& now) {
     if (const auto warning = addresses_.known(now.node.value, now.address))
         uses_.events.note({.wall_ms = wall_ms(),
@@ -78,14 +78,15 @@ void Sessions::check_address(const NodeRegistered& now) {
                            .about_node = NodeId{warning->node}});
 }
 
-// Sends the peers' addresses, which the node may have missed while it was disconnected.
+// Sends the present addresses of its peers to a node, which may have missed changes while it was disconnected.
 void Sessions::send_peers(const std::string& node, const Session& session) {
     std::set<NodeId> peers;
     for (const protocol::AttemptRef& ref : session.held)
         if (const Attempt* attempt = find_attempt(uses_.view.cluster, ref)) {
             std::set<NodeId> nodes;
             for (const Worker& worker : attempt->workers) nodes.insert(worker.seat.node);
-            if (nodes.contains(NodeId{node})) peers.merge(nodes);  // peers in its own attempts only
+            // only peers of attempts in which the node takes part
+            if (nodes.contains(NodeId{node})) peers.merge(nodes);
         }
     for (const NodeId& peer : peers) {
         const auto known = uses_.view.cluster.nodes.find(peer);

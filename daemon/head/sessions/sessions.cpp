@@ -1,4 +1,4 @@
-// Connections of agents, and their leases: see sessions.hpp.
+// Handles connections of agents and their leases: see sessions.hpp.
 #include "daemon/head/sessions/sessions.hpp"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ void Sessions::start() {
     for (const auto& [id, node] : uses_.view.cluster.nodes) {
         seen_[id.value].heard_ms = now;
         leases_.known(id.value, now);
-        addresses_.known(id.value, node.address);  // notices were added when the nodes registered
+        addresses_.known(id.value, node.address);  // the notices were added when these nodes registered first
     }
     leases_checked_ms_ = now;
     next_clear_ = std::stoull(security::random_hex(8), nullptr, 16) >> 1;
@@ -33,7 +33,8 @@ void Sessions::start() {
 void Sessions::accept(const net::Request& request, const std::shared_ptr<net::Responder>& responder,
                       const std::string& node) {
     const std::uint64_t id = next_session_++;
-    // Messages are decoded by the connection's thread: thousands of agents, and one loop.
+    // A message is decoded by its connection's thread, since there may be thousands of agents and there is only one
+    // loop.
     const auto read = [this, node, id](const std::string& text) -> net::Loop::Task {
         const auto message = std::make_shared<Result<protocol::FromAgent>>(protocol::decode_from_agent(text));
         if (*message) check_metrics(**message);
@@ -54,7 +55,8 @@ void Sessions::accept(const net::Request& request, const std::shared_ptr<net::Re
 
 void Sessions::closed(const std::string& node, std::uint64_t session) {
     const auto entry = sessions_.find(node);
-    if (entry == sessions_.end() || entry->second.id != session) return;  // an old session that was replaced
+    // the closed connection is an old one, which a newer session has replaced
+    if (entry == sessions_.end() || entry->second.id != session) return;
     sessions_.erase(entry);
     seen_[node].connected = false;
     leases_.connected(node, false);
@@ -125,13 +127,14 @@ void Sessions::clear(const std::string& node, protocol::Clear order, std::int64_
 
 void Sessions::cleared(const std::string& node, const protocol::Cleared& answer) {
     const auto entry = clearing_.find(answer.id);
-    if (entry == clearing_.end() || entry->second.node != node) return;  // too late, or not the request of this node
+    // the answer is late, or belongs to another node's request
+    if (entry == clearing_.end() || entry->second.node != node) return;
     const auto then = std::move(entry->second.then);
     clearing_.erase(entry);
     then(answer);
 }
 
-// Sends the revoked serials to an agent. A program that simulates nodes is marked in its facts and gets none, since it
+// Sends the serials of revoked certificates to an agent. A simulated node, which its facts show, gets none, since it
 // accepts no connections.
 void Sessions::send_revoked(const std::string& node) {
     if (!seen_[node].facts.contains("simulated")) send(node, protocol::Revoked{revoked_});
@@ -143,7 +146,8 @@ void Sessions::revoke(std::vector<std::string> serials) {
         if (session.registered) send_revoked(node);
 }
 
-// Closes the connection. After a network failure the old connection may work again, but a lost node must register.
+// Closes the connection of a lost node. After a network failure the old connection may work again, but a lost node must
+// register first.
 void Sessions::hang_up(const std::string& node, const std::string& why) {
     const auto entry = sessions_.find(node);
     if (entry == sessions_.end()) return;

@@ -25,14 +25,15 @@
 
 namespace rtrain::head {
 
-struct NodeSeen {  // the facts about a node beside the records; not stored, since each registration sends them again
-    std::int64_t heard_ms = 0;  // monotonic time of its last message
+// facts about a node that are not in its record; not stored, since each registration sends them again
+struct NodeSeen {
+    std::int64_t heard_ms = 0;  // monotonic time of the node's last message
     bool connected = false;
     protocol::Heartbeat heartbeat;
     std::string gpu_model, program_version;
     std::map<std::string, std::string> facts;
-    std::uint64_t objections = 0;  // number of messages that it was not allowed to send
-    std::int64_t objected_ms = 0;  // monotonic time of the last log line about that
+    std::uint64_t objections = 0;  // number of messages that the node was not allowed to send
+    std::int64_t objected_ms = 0;  // monotonic time of the last log line about such messages
 };
 
 class Sessions {
@@ -56,22 +57,26 @@ class Sessions {
         : uses_(std::move(uses)), leases_({.node_timeout_ms = uses_.options.node_timeout_ms}) {}
 
     // ---- sessions.cpp
-    void start();  // starts the leases of the nodes in the records
+    void start();  // begins the leases of the nodes in the records
     void accept(const net::Request& request, const std::shared_ptr<net::Responder>& responder, const std::string& node);
-    void send(const std::string& node, const protocol::FromHead& message);  // dropped unless the node is registered
-    void dismiss(const std::string& node, const std::string& why);          // for `node leave`: refuses and closes
+    // sends a message; drops it if the node is not registered
+    void send(const std::string& node, const protocol::FromHead& message);
+    // refuses and closes the connection of a node that leaves (`node leave`)
+    void dismiss(const std::string& node, const std::string& why);
     bool has(const std::string& node) const { return sessions_.contains(node); }
-    bool connected(const std::string& node) const;  // connected and registered
+    bool connected(const std::string& node) const;  // true if the node is connected and registered
     const NodeSeen* seen(const std::string& node) const;
-    const std::vector<protocol::AttemptRef>& held(const std::string& node) const;  // from its registration
+    // attempts that the node held at its last registration
+    const std::vector<protocol::AttemptRef>& held(const std::string& node) const;
     const Addresses& addresses() const { return addresses_; }
-    // Counts the checkpoints that were on their way on a node that ends, before the event of its end.
+    // Records the checkpoints that are lost with a node: they were reported and not committed. To be called before the
+    // event of the node's end.
     void take_lost_checkpoints(const std::string& node, const char* fate);
     void acknowledge();  // acknowledges the durable news
     void close_all(const std::string& why);
     void revoke(std::vector<std::string> serials);  // sends all revoked serials to every agent
-    // Requests the removal of a run's files from a node. Calls `then` once, after `patience_ms` at the latest with an
-    // error.
+    // Requests that a node removes a run's files. Calls `then` once: with the node's answer, or with an error after
+    // `patience_ms`.
     using Then = std::function<void(const protocol::Cleared&)>;
     void clear(const std::string& node, protocol::Clear order, std::int64_t patience_ms, Then then);
 
@@ -81,8 +86,8 @@ class Sessions {
         std::shared_ptr<net::Socket> socket;
         bool welcomed = false, registered = false;
         std::uint64_t acknowledged = 0;
-        std::string far_address, serial;         // serial: that of its certificate
-        std::vector<protocol::AttemptRef> held;  // from its registration
+        std::string far_address, serial;         // `serial`: serial number of the agent's certificate
+        std::vector<protocol::AttemptRef> held;  // attempts that the node held at this registration
     };
     void closed(const std::string& node, std::uint64_t session);
     void refuse(Session& session, protocol::Refuse refusal);
@@ -122,7 +127,8 @@ class Sessions {
         Then then;
     };
     std::map<std::uint64_t, Clearing> clearing_;
-    // Starts at a random number, so that an answer to an earlier head is not mistaken for one to this head.
+    // Begins at a random number, so that an answer to a request of an earlier head is not mistaken for an answer to
+    // this head's.
     std::uint64_t next_clear_ = 0;
     std::uint64_t next_session_ = 1;
     Leases leases_;

@@ -1,4 +1,4 @@
-// Performs the connection attempts of Leases (events/leases.hpp), which decides.
+// Makes the connection attempts that Leases (events/leases.hpp) requests.
 #include "daemon/head/sessions/sessions.hpp"
 
 namespace rtrain::head {
@@ -8,7 +8,8 @@ constexpr std::int64_t lease_check_ms = 100, stalled_ms = 500;
 
 }  // namespace
 
-// Checks the leases. Time for which the head itself was held up (suspended, a slow disk) does not count as silence.
+// Checks which leases have ended. Time for which the head itself was held up (suspended, a slow disk) does not count as
+// silence.
 void Sessions::check_leases() {
     const std::int64_t now = monotonic_ms();
     const std::int64_t held_up = now - leases_checked_ms_ - lease_check_ms;

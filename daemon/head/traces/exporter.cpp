@@ -15,10 +15,11 @@ namespace {
 
 namespace http = storage::http;
 
-constexpr std::size_t queue_most = 4'096;  // the spans of some hundred runs, 2 MB
-constexpr std::size_t batch_most = 512;    // a request of some 300 KB
+constexpr std::size_t queue_most = 4'096;  // the most spans that wait: those of some hundred runs, 2 MB
+constexpr std::size_t batch_most = 512;    // the most spans of one request, which then has some 300 KB
 constexpr std::int64_t batch_ms = 1'000, retry_ms = 2'000;
-constexpr int tries_most = 4;  // with pauses of 2, 4 and 8 s, for a collector that is restarted
+// tries to send a request, with pauses of 2, 4 and 8 s, since a collector may be restarting
+constexpr int tries_most = 4;
 constexpr int connect_s = 5, stall_s = 10;
 constexpr std::chrono::seconds finish_patience{3};
 
@@ -108,7 +109,7 @@ void TraceExporter::done(const Outcome& outcome) {
     if (!queue_.empty()) begin_later(queue_.size() >= batch_most ? 0 : batch_ms);
 }
 
-// Drops spans. Logs that once, until spans are accepted again.
+// Drops spans. Logs this only once, until spans are accepted again.
 void TraceExporter::drop(std::size_t count, const std::string& why) {
     metrics_.spans("dropped", count);
     if (!std::exchange(complained_, true))
@@ -120,7 +121,7 @@ void TraceExporter::finish() {
     http::end_requests_at(until);
     const auto sent = std::make_shared<std::promise<void>>();
     auto ended = sent->get_future();
-    std::vector<Span> last = std::move(sending_);  // may be sent twice with the same ids
+    std::vector<Span> last = std::move(sending_);  // these spans may be sent twice, but with the same ids
     std::move(queue_.begin(), queue_.end(), std::back_inserter(last));
     thread_.add([sender = sender_, source = source_, last = std::move(last), sent] {
         if (!last.empty()) (void)sender->send(source, last);

@@ -23,15 +23,16 @@ class TraceExporter {
     TraceExporter(const TraceExporter&) = delete;
     TraceExporter& operator=(const TraceExporter&) = delete;
 
-    void open(TraceSource source) { source_ = std::move(source); }  // before the first span
+    // sets where spans are from; to be called before the first span
+    void open(TraceSource source) { source_ = std::move(source); }
     void add(std::vector<Span> spans);
-    void finish();  // sends the rest within some seconds, after the loop has ended
+    void finish();  // sends the remaining spans within some seconds; to be called after the loop has ended
 
   private:
-    struct Sender;  // the state of the thread
+    struct Sender;  // the data that only the thread uses
     struct Outcome {
-        std::string trouble;  // empty: the spans were accepted
-        bool again = false;   // another try may succeed
+        std::string trouble;  // why the spans were not accepted; empty: they were accepted
+        bool again = false;   // true: another try may succeed
     };
     void begin_later(std::int64_t delay_ms);
     void begin();
@@ -42,13 +43,14 @@ class TraceExporter {
     net::Loop& loop_;
     metrics::Metrics& metrics_;
     TraceSource source_;
-    const std::string shown_;  // the endpoint, for messages
+    const std::string shown_;  // the endpoint as text for messages
     std::deque<Span> queue_;
-    std::vector<Span> sending_;  // spans at the thread, or waiting for another try
+    std::vector<Span> sending_;  // spans that the thread is sending, or that wait for another try
     int tries_ = 0;
     bool waiting_ = false, complained_ = false;
     std::shared_ptr<Sender> sender_;
-    net::WorkThread thread_{net::ThreadPriority::behind_loop};  // last: it must end before the members that it uses
+    // the last member, because the thread must end before the members that it uses
+    net::WorkThread thread_{net::ThreadPriority::behind_loop};
 };
 
 }  // namespace rtrain::head

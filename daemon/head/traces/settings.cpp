@@ -8,7 +8,8 @@
 namespace rtrain::head {
 namespace {
 
-// Returns the variable for traces alone, otherwise the one for all signals.
+// Returns the value of the variable for traces only. If it is not set, returns the value of the variable for all
+// signals.
 std::optional<std::string> of_traces(const Lookup& lookup, const std::string& what) {
     if (auto own = lookup("OTEL_EXPORTER_OTLP_TRACES_" + what); own && !own->empty()) return own;
     return lookup("OTEL_EXPORTER_OTLP_" + what);
@@ -22,7 +23,8 @@ bool printable(const std::string& text) {
     return std::ranges::all_of(text, [](unsigned char c) { return c > ' ' && c < 0x7f; });
 }
 
-// Returns scheme, host and port alone, since a path or a query may contain a key, and the text before '@' a password.
+// Returns only scheme, host and port of the URL, since its path or query may contain a key, and the text before '@' a
+// password.
 std::string shown(const std::string& url) {
     const std::size_t host = url.find("://") + 3;
     const std::string authority = url.substr(host, url.find_first_of("/?#", host) - host);

@@ -1,5 +1,5 @@
-// Attributes contain no text of a user except the names of a run, its queue and its user. Commands, variables and
-// reasons are left out, since they may contain a secret.
+// Makes spans. Their attributes contain no text of a user except the names of a run, its queue and its user. Commands,
+// variables and reasons are left out, since they may contain a secret.
 #include "daemon/head/traces/spans.hpp"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ Span of_run(const Cluster& cluster, const Run& run, const std::string& name) {
     return span;
 }
 
-// Attempts are known by their incarnation: the number may change with the claim.
+// Makes a span of an attempt. Its id contains the attempt's incarnation, since the number may change with the claim.
 Span of_attempt(const Cluster& cluster, const Run& run, const Attempt& attempt, const std::string& name,
                 const std::string& below) {
     const std::string which = " " + std::to_string(attempt.incarnation);
@@ -42,7 +42,7 @@ Span of_attempt(const Cluster& cluster, const Run& run, const Attempt& attempt, 
 
 bool is_bad(AttemptState state) { return state == AttemptState::failed || state == AttemptState::lost; }
 
-// Returns since when the run has waited for this attempt.
+// Returns the time since which the run has waited for this attempt.
 Time waits_since(const Cluster& cluster, const Run& run, const Attempt& attempt) {
     Time since = run.submitted;
     for (auto at = cluster.attempts.lower_bound({run.id, 0}); at != cluster.attempts.end() && at->first.run == run.id;
@@ -59,9 +59,9 @@ std::set<std::string> nodes_of(const Attempt& attempt) {
 
 }  // namespace
 
-// Converts a time to the wall clock. Both clocks are read in milliseconds, one after the other, so equal times could
-// differ by a millisecond, and a span could lie outside of its parent. So small differences are ignored; a larger one
-// means that the clock was set.
+// Converts a time of the records to the wall clock. The two clocks are read one after the other, in milliseconds. So
+// equal times could differ by a millisecond, and a span could lie outside of its parent. Small differences are
+// therefore ignored. A larger one means that the wall clock was set.
 std::int64_t RunSpans::wall(Time time) {
     constexpr std::int64_t set_ms = 50;
     const std::int64_t offset_ms = to_wall_(time) - time.ms;

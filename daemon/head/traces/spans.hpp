@@ -22,7 +22,7 @@
 namespace rtrain::head {
 
 struct Span {
-    std::string trace, id, parent;  // hexadecimal: 32, 16, and 16 digits or none
+    std::string trace, id, parent;  // hexadecimal digits: 32, 16, and 16 (none: the span has no parent)
     std::string name;
     std::int64_t begin_wall_ms = 0, end_wall_ms = 0;
     std::vector<std::pair<std::string, std::variant<std::string, std::int64_t>>> attributes;
@@ -35,9 +35,10 @@ class RunSpans {
     // first_report span, since an earlier head may have received the report.
     RunSpans(std::function<std::int64_t(Time)> to_wall, Time since) : to_wall_(std::move(to_wall)), since_(since) {}
     std::vector<Span> decided(const Cluster& cluster, const Decisions& decisions);
-    // Returns the spans of submissions, when the same decisions are durable at `now`.
+    // Returns the spans of submissions. To be called when these decisions are durable; `now` is that time.
     std::vector<Span> durable(const Cluster& cluster, const Decisions& decisions, Time now);
-    void first_report(const AttemptId& attempt) { reported_.insert(attempt); }  // adds the span with the next decisions
+    // records the attempt's first report; the next call of decided() returns its span
+    void first_report(const AttemptId& attempt) { reported_.insert(attempt); }
 
   private:
     std::int64_t wall(Time time);
@@ -47,9 +48,11 @@ class RunSpans {
     void add_first_reports(const Cluster& cluster, Time now, std::vector<Span>& out);
 
     std::function<std::int64_t(Time)> to_wall_;
-    std::int64_t offset_ms_ = 0;  // between the wall clock and the records' clock
+    std::int64_t offset_ms_ = 0;  // difference between the wall clock and the records' clock
     Time since_, now_;
-    std::set<std::string> ids_;  // spans that ended at `now_`, since a record may be saved several times in a moment
+    // ids of the spans that ended at `now_`, because a record that is saved several times at one time must make one
+    // span
+    std::set<std::string> ids_;
     std::set<AttemptId> reported_;
 };
 

@@ -1,4 +1,4 @@
-// Sums over all nodes that are not lost, for the page and the command line.
+// Adds up the resources of all nodes that are not lost, for the page and the command line.
 #pragma once
 
 #include "scheduler/index/cluster.hpp"

@@ -9,8 +9,8 @@
 namespace rtrain::head {
 namespace {
 
-// Returns "job.yaml:14", the line of the field or of the nearest one above it. The client sends the lines, so they may
-// be anything.
+// Returns the line of the field in the job's file, as "job.yaml:14". If the field has no line, returns that of the
+// nearest field above it. The client sends the lines, so they may have any content.
 json line_of(const json& lines, std::string field) {
     const json at = lines.is_object() ? lines.value("at", json::object()) : json::object();
     const json file = lines.is_object() ? lines.value("file", json()) : json();
@@ -23,8 +23,8 @@ json line_of(const json& lines, std::string field) {
     return nullptr;
 }
 
-// Returns the line of a group. An accelerator type is a resource and a constraint, and the user wrote one of the two
-// fields.
+// Returns the line of a group's field. An accelerator type can be given as a resource or as a constraint, so both
+// fields are tried.
 json line_of_group(const json& lines, const std::string& field) {
     json line = line_of(lines, field);
     if (line.is_null() && field == "scaling.label_selector") line = line_of(lines, "scaling.accelerator_type");
@@ -53,7 +53,7 @@ std::string lines_setting(const std::string& submit_key) { return "lines/" + sub
 
 namespace {
 
-// Returns the common part of the JSON for a run that waits and for one that would wait.
+// Returns the JSON members that an explanation and a plan have in common.
 json why_json(const Explanation& why, const std::string& queue, const json& lines) {
     json groups = json::array();
     for (const ReasonGroup& group : why.groups)

@@ -1,4 +1,5 @@
-// Explanations and plans as JSON of the API. Groups name the line of the job file that causes them, if it is known.
+// Converts explanations and plans to JSON of the API. Each group of reasons has the line of the job's file that causes
+// it, if that is known.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,10 +12,11 @@
 
 namespace rtrain::head {
 
-std::string lines_setting(const std::string& submit_key);  // setting with the lines of the fields in its job file
+// key of the setting with the line numbers of the fields in the run's job file
+std::string lines_setting(const std::string& submit_key);
 nlohmann::json explanation_json(const View& view, const state::SqliteJournal& journal, const Run& run,
                                 const Explanation& why);
-// `lines`: the lines of the fields in its job file, {"file": "job.yaml", "at": {"queue": 4}}.
+// `lines`: line numbers of the fields in the job's file, {"file": "job.yaml", "at": {"queue": 4}}.
 nlohmann::json plan_json(const Plan& plan, const std::string& queue, const nlohmann::json& lines,
                          const std::vector<std::string>& warnings);
 nlohmann::json answer_json(const PlacementAnswer& answer);

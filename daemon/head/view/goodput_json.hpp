@@ -1,4 +1,4 @@
-// The causes of a run's time, and advice about them, as JSON.
+// Converts the causes of a run's time, and advice about them, to JSON.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -7,11 +7,11 @@
 
 namespace rtrain::head {
 
-// {"wall_ms", "ratio", "causes_ms": {"productive": ...}}; the causes sum to wall_ms.
+// Returns {"wall_ms", "ratio", "causes_ms": {"productive": ...}}. The causes add up to wall_ms.
 nlohmann::json goodput_json(const View& view, const Run& run);
-nlohmann::json advice_json(const View& view, const Run& run);  // [{"kind", "text"}]
-// Returns {"missing_ranks", "waiting_ranks", "since"} if some ranks wait in a report for others; null if none waits for
-// long.
+nlohmann::json advice_json(const View& view, const Run& run);  // returns a list of {"kind", "text"}
+// Returns {"missing_ranks", "waiting_ranks", "since"} if some ranks wait in a report for others. Returns null if no
+// rank waits for long.
 nlohmann::json report_wait_json(const View& view, const Run& run);
 
 }  // namespace rtrain::head

@@ -14,14 +14,14 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* of_checkpoint = "checkpoint";  // a member beside the ranks of a row
+constexpr const char* of_checkpoint = "checkpoint";  // name of the member of a row that is not a rank
 
 bool wanted(const RankChoice& choice, const std::string& rank) {
     return choice.all || choice.ranks.contains(static_cast<std::uint32_t>(std::strtoul(rank.c_str(), nullptr, 10)));
 }
 
-// Appends a rank's metrics, or the one of them that `key` names. A name that occurs twice means the last value, as
-// everywhere in JSON.
+// Appends a rank's metrics, or only the metric `key`. If a name occurs twice, the last value counts, as everywhere in
+// JSON.
 void append_metrics(std::string& out, std::string_view metrics, const std::string& key) {
     if (key.empty()) return storage::append_on_one_line(out, metrics.starts_with('{') ? metrics : "{}");
     std::string_view chosen;

@@ -9,7 +9,8 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::int64_t copies = 2;  // the database has the present record, and that from the begin of the events
+// the database has the present record, and its copy in the snapshot from which a replay begins
+constexpr std::int64_t copies = 2;
 constexpr std::int64_t attempt_alone = 512, worker_alone = 160, checkpoint_alone = 384, metric_alone = 64;
 
 std::int64_t size(const std::string& text) { return static_cast<std::int64_t>(text.size()); }
@@ -18,7 +19,8 @@ KeptBytes in_record(std::int64_t bytes) { return {.memory = bytes, .database = c
 
 }  // namespace
 
-// Returns the bytes of a run. The number of workers changes during its life; equal requests are stored once.
+// Returns the bytes of a run's record. They do not depend on the number of workers, which changes during the run. Equal
+// requests are stored once.
 std::int64_t run_bytes(const Run& run) {
     const GangRequest& gang = run.spec.gang;
     const std::size_t names = gang.nodes_only.size() + gang.nodes_excluded.size();
@@ -49,7 +51,7 @@ KeptBytes bytes_of(const Checkpoint& checkpoint) {
 
 namespace {
 
-// Returns the number of a checkpoint among those of its run.
+// Returns a number that identifies a checkpoint among those of its run.
 std::uint64_t part_of(const std::string& directory) { return std::hash<std::string>{}(directory); }
 
 void count(UserBytes& bytes, const Run& run) {
@@ -69,7 +71,7 @@ namespace {
 
 std::string array_name(RunId first) { return "array/" + std::to_string(first.value); }
 
-// Runs that are still to be made count as if they were there: an array is accepted as a whole.
+// Counts runs of an array that are still to be made as if they existed, because an array is accepted as a whole.
 void count(UserBytes& bytes, const PendingArray& array) {
     const auto unmade = static_cast<std::int64_t>(array.indices.size() - array.runs_made);
     KeptBytes all = bytes_of(array.model);
@@ -80,7 +82,8 @@ void count(UserBytes& bytes, const PendingArray& array) {
 
 }  // namespace
 
-// Updates the counts for a record. After an attempt's end, its workers' ends are part of its record.
+// Updates the counts of a user after a record has changed. After an attempt's end, the ends of its workers count for
+// its record.
 void follow(UserBytes& bytes, const Record& record) {
     if (const Run* run = std::get_if<Run>(&record))
         count(bytes, *run);

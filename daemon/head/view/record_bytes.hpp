@@ -1,5 +1,5 @@
-// Estimates the bytes of records in the head's memory and in its state database: texts, names and parts, counted
-// without encoding them.
+// Estimates how many bytes records take in the head's memory and in its state database. Texts, names and parts are
+// counted without encoding them.
 #pragma once
 
 #include "daemon/head/base/user_bytes.hpp"
@@ -8,14 +8,14 @@
 
 namespace rtrain::head {
 
-// Returns the bytes in memory of a job's text, the nodes that it names, and its workers.
+// Returns the bytes of memory for a job's text, the nodes that it names, and its workers.
 std::int64_t run_bytes(const Run& run);
 
 KeptBytes bytes_of(const Run& run);
 KeptBytes bytes_of(const Attempt& attempt);
 KeptBytes bytes_of(const Checkpoint& checkpoint);
 
-// Follows a record that was decided.
+// Updates the counts after a record was decided.
 void follow(UserBytes& bytes, const Record& record);
 // Counts all records that the cluster has.
 void follow(UserBytes& bytes, const Cluster& cluster);

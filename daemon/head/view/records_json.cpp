@@ -29,7 +29,7 @@ json nodes_of(const View& view, const Run& run) {
     return out;
 }
 
-// Returns the number of its workers, or else the least number that it would have.
+// Returns the number of workers of the run's attempt. Without an attempt, returns the least number that it would have.
 std::size_t workers_of(const std::vector<const Attempt*>& attempts, const Run& run) {
     const bool waits = attempts.empty() || (terminal(attempts.back()->state) && !terminal(run.state));
     return waits ? workers_min(run) : attempts.back()->workers.size();

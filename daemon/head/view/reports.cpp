@@ -20,7 +20,7 @@ std::string shown_of(std::string_view metrics) {
     return std::string(metrics.size() > Reports::last_bytes_most ? left_out : metrics);
 }
 
-// Returns the bytes of a row before it is written.
+// Returns the bytes that a row counts before it is written.
 KeptBytes bytes_of(const state::MetricRow& row) {
     const auto size = static_cast<std::int64_t>(row.ranks_json.size());
     return {.memory = size, .database = size, .files = 0};
@@ -120,7 +120,8 @@ std::vector<state::MetricRow> Reports::to_save() {
 }
 
 std::size_t Reports::waiting() const {
-    // A batch holds some 2 MiB of them; further ones wait for its transaction.
+    // Returns how many rows wait. A row counts as several if it is long: a batch holds some 2 MiB of rows, and further
+    // ones wait for its transaction.
     constexpr std::size_t usual_bytes = 1 << 10;
     return waiting_.size() + waiting_bytes_ / usual_bytes;
 }

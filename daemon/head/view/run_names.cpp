@@ -1,4 +1,4 @@
-// The name and the key of a run never change.
+// See run_names.hpp. The name and the key of a run never change.
 #include "daemon/head/view/run_names.hpp"
 
 #include <utility>

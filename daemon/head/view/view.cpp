@@ -12,7 +12,7 @@
 namespace rtrain::head {
 namespace {
 
-// Parses "<6 of the cluster's id>-<counter>".
+// Parses a run's id: "<first 6 characters of the cluster's id>-<counter>".
 std::optional<RunId> with_id(const View& view, const std::string& text) {
     std::uint64_t counter = 0;
     const char* end = text.data() + text.size();
@@ -23,8 +23,8 @@ std::optional<RunId> with_id(const View& view, const std::string& text) {
     return id;
 }
 
-// Returns one run whose id begins with `text`, and the number of such runs. Makes no text of ids, since any caller may
-// request missing runs at any rate.
+// Returns one run whose id begins with `text`, and the number of such runs. Makes no texts of ids, since any caller may
+// send any number of such requests.
 std::pair<RunId, std::size_t> with_prefix(const View& view, const std::string& text) {
     std::pair<RunId, std::size_t> match{{}, 0};
     const auto& runs = view.cluster.runs;
@@ -39,7 +39,8 @@ std::pair<RunId, std::size_t> with_prefix(const View& view, const std::string& t
         return match;
     const std::uint64_t last = runs.rbegin()->first.value;
     std::uint64_t low = std::stoull(digits), width = 1;
-    for (; low <= last; low *= 10, width *= 10) {  // 12, 120 to 129, 1200 to 1299 ...
+    // for the prefix 12 these are the numbers 12, 120 to 129, 1200 to 1299 ...
+    for (; low <= last; low *= 10, width *= 10) {
         const auto begin = runs.lower_bound(RunId{low}), end = runs.lower_bound(RunId{low + width});
         if (begin != end) match.first = begin->first;
         match.second += static_cast<std::size_t>(std::distance(begin, end));
@@ -52,7 +53,7 @@ std::pair<RunId, std::size_t> with_prefix(const View& view, const std::string& t
 Result<RunId> find_run(const View& view, const std::string& text) {
     if (const auto exact = with_id(view, text)) return *exact;
     std::optional<RunId> named;
-    for (const RunId id : view.names.named(text))  // the newest run with a name, unless an older one is still live
+    for (const RunId id : view.names.named(text))  // prefers the live run with this name, else takes the newest
         if (!named || terminal(view.cluster.runs.at(*named).state)) named = id;
     if (named) return *named;
     const auto [prefixed, prefixes] = with_prefix(view, text);
@@ -77,7 +78,8 @@ std::vector<const Checkpoint*> checkpoints_of(const Cluster& cluster, RunId run)
         out.push_back(&at->second);
     std::sort(out.begin(), out.end(), [](const auto* a, const auto* b) {
         return std::tie(a->attempt, a->sequence) <
-               std::tie(b->attempt, b->sequence);  // late news may arrive out of order
+               // compares by attempt first, because late news may arrive out of order
+               std::tie(b->attempt, b->sequence);
     });
     return out;
 }

@@ -1,4 +1,5 @@
-// The data for answers and orders: the records, and the facts beside them. It gives read access only.
+// The data from which answers and orders are made: the records, and facts that are not in them. It gives read access
+// only.
 #pragma once
 
 #include <string>
@@ -25,6 +26,7 @@ struct View {
 Result<RunId> find_run(const View& view, const std::string& text);
 
 std::vector<const Attempt*> attempts_of(const Cluster& cluster, RunId run);
-std::vector<const Checkpoint*> checkpoints_of(const Cluster& cluster, RunId run);  // by sequence
+// the run's checkpoints, sorted by sequence
+std::vector<const Checkpoint*> checkpoints_of(const Cluster& cluster, RunId run);
 
 }  // namespace rtrain::head

@@ -12,12 +12,12 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::int64_t named_after_ms = 10'000;  // shorter waits in a report are common
+constexpr std::int64_t named_after_ms = 10'000;  // ms; shorter waits in a report are common, so they are not shown
 constexpr std::int64_t window_ms = 5'000, fresh_ms = 5'000;
 constexpr std::int64_t save_every_ms = 30'000;
 constexpr double recent_half_life_ms = 300'000, recent_least_ms = 8'000;
-constexpr std::uint64_t waits_many = 50;   // with so many waits in a window, the order of heartbeats matters little
-constexpr double slow_least_share = 0.05;  // part of the time; less is noise of the measurement
+constexpr std::uint64_t waits_many = 50;   // if a window has this many waits, the order of heartbeats matters little
+constexpr double slow_least_share = 0.05;  // fraction of the time; a smaller one is noise of the measurement
 constexpr double sum_most_ms = 1e12;
 
 double believed(std::int64_t ms) { return std::clamp(static_cast<double>(ms), 0.0, sum_most_ms); }
@@ -42,8 +42,8 @@ void Waits::take(OfRank& rank, const protocol::WorkerHeartbeat& worker, std::int
     rank.memory.add(now_ms, worker.resident_bytes);
 }
 
-// Closes a window when all ranks have reported the same number of waits, so that a rank whose heartbeat came earlier is
-// not taken for slow. With many short waits, a small difference does not matter.
+// Closes a window when all ranks have reported the same number of waits. Otherwise a rank whose heartbeat arrived
+// earlier would seem slow. With many short waits, a small difference does not matter.
 void Waits::close_window(OfAttempt& of, std::int64_t now_ms) {
     if (of.window_ms != 0 && now_ms - of.window_ms < window_ms) return;
     std::uint64_t fewest = ~0ull, fewest_since = ~0ull, most = 0;
@@ -96,7 +96,7 @@ void Waits::take(const Cluster& cluster, const NodeId& node, const protocol::Hea
     for (OfAttempt* of_attempt : touched) close_window(*of_attempt, now_ms);
 }
 
-// Returns the mean over the ranks: each rank's second counts 1/N.
+// Returns the means over the ranks: a second of one rank counts 1/N.
 RankWaits Waits::of(const AttemptId& attempt) const {
     RankWaits out;
     if (const auto before = known_.find(attempt); before != known_.end()) out = before->second;
@@ -122,10 +122,10 @@ std::optional<std::int64_t> Waits::seen_ms(const AttemptId& attempt, Rank rank) 
     return seen == 0 ? std::nullopt : std::optional(seen);
 }
 
-// Estimates how long a node's memory lasts: the free memory, or the node's offer, divided by the growth of this run's
-// ranks there per minute.
+// Estimates for how long a node's memory suffices: the free memory, or what the node offers, divided by the growth per
+// minute of this run's ranks there.
 void Waits::add_rises(const Cluster& cluster, const Attempt& attempt, const OfAttempt& of, RunFacts& facts) const {
-    std::map<NodeId, double> by_node;  // bytes per minute
+    std::map<NodeId, double> by_node;  // key: the node; value: bytes per minute
     std::map<std::uint32_t, double> by_rank;
     std::int64_t interval_ms = 0;
     for (std::uint32_t rank = 0; rank < of.ranks.size(); ++rank) {
@@ -155,8 +155,8 @@ void Waits::add_rises(const Cluster& cluster, const Attempt& attempt, const OfAt
     }
 }
 
-// Returns the ranks that wait in a report, and those that are missing in it. Returns nullopt if none waits for long, if
-// none is missing, or if the last heartbeat of a rank is old.
+// Returns the ranks that wait in a report, and the ranks that have not reached it. Returns nullopt if none waits for
+// long, if all have reached it, or if the last heartbeat of a rank is old.
 std::optional<RunFacts::InReport> Waits::in_report(const Attempt& attempt, const OfAttempt& of) {
     RunFacts::InReport out;
     std::int64_t newest_ms = 0, longest_ms = 0;

@@ -20,29 +20,31 @@ namespace rtrain::head {
 
 class Waits {
   public:
-    // `now_ms` is monotonic time, here and below.
+    // In all functions, `now_ms` is monotonic time.
     void take(const Cluster& cluster, const NodeId& node, const protocol::Heartbeat& heartbeat, std::int64_t now_ms);
     RankWaits of(const AttemptId& attempt) const;
     WaitsOf all() const;
-    // Returns the time of the last heartbeat with this rank; nullopt without one.
+    // Returns the time of the last heartbeat that contained this rank; nullopt if there was none.
     std::optional<std::int64_t> seen_ms(const AttemptId& attempt, Rank rank) const;
-    // Returns the facts about its live attempt in the last minutes; only its name if that has run for less than some
-    // seconds.
+    // Returns the facts about the run's live attempt in the last minutes. If the attempt has run for less than some
+    // seconds, returns only the run's name.
     RunFacts facts(const Cluster& cluster, const Run& run) const;
 
-    void end(const AttemptId& attempt);                               // the sums up to now are kept
-    std::vector<std::string> forget(RunId run);                       // returns the settings to erase
-    void recall(const std::map<std::string, std::string>& settings);  // keys are whole setting names
+    void end(const AttemptId& attempt);          // ends the waits of an attempt; its sums so far are kept
+    std::vector<std::string> forget(RunId run);  // removes the run; returns the keys of the settings to erase
+    // loads the saved sums; the keys of the settings are whole
+    void recall(const std::map<std::string, std::string>& settings);
     bool due(std::int64_t now_ms) const { return now_ms >= save_at_ms_ || !unsaved_.empty(); }
     void add_changes(std::map<std::string, std::string>& settings, std::int64_t now_ms);
     static constexpr const char* prefix = "waits/";
 
   private:
-    struct Sums {  // in milliseconds; doubles, since an agent may send any number
+    struct Sums {  // waited time in milliseconds; doubles, since an agent may send any number
         double barrier = 0, data = 0, checkpoint = 0;
     };
     struct OfRank {
-        // Since its start; at the begin of the window; of the last minutes, with older ones weighted less.
+        // `sums`: since the rank's start. `window`: at the begin of the window. `recent`: of the last minutes, with
+        // less weight for older ones.
         Sums sums, window, recent;
         std::uint64_t waits = 0, window_waits = 0;
         std::int64_t seen_ms = 0, interval_ms = 0, report_wait_ms = -1;
@@ -54,7 +56,8 @@ class Waits {
         double recent_ms = 0, straggler_ms = 0;
     };
     struct OfNode {
-        std::int64_t memory_free = 0, resident = 0;  // resident: sum over all workers there
+        // `memory_free`: free bytes of the node; `resident`: bytes of all this run's workers there
+        std::int64_t memory_free = 0, resident = 0;
     };
     static void take(OfRank& rank, const protocol::WorkerHeartbeat& worker, std::int64_t now_ms);
     static void close_window(OfAttempt& of, std::int64_t now_ms);
@@ -62,10 +65,10 @@ class Waits {
     void add_rises(const Cluster& cluster, const Attempt& attempt, const OfAttempt& of, RunFacts& facts) const;
 
     std::map<AttemptId, OfAttempt> live_;
-    std::map<AttemptId, RankWaits> known_;  // for ended attempts, and as an earlier head had stored it
+    std::map<AttemptId, RankWaits> known_;  // sums of ended attempts, and those that an earlier head has stored
     std::map<NodeId, OfNode> nodes_;
-    std::set<AttemptId> unsaved_;           // ended attempts
-    std::map<AttemptId, RankWaits> saved_;  // live attempts
+    std::set<AttemptId> unsaved_;           // ended attempts whose sums are not saved yet
+    std::map<AttemptId, RankWaits> saved_;  // live attempts; value: the sums that were saved last
     std::int64_t save_at_ms_ = 0;
 };
 

@@ -7,7 +7,7 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::size_t audit_page_bytes = 4 << 20;  // bound on the texts of a page's rows
+constexpr std::size_t audit_page_bytes = 4 << 20;  // the most bytes of texts in one page
 
 json audit_json(const state::AuditRow& row) {
     return {{"sequence", row.sequence}, {"time", wall_json(row.wall_ms)},
@@ -27,7 +27,7 @@ void get_audit(Exchange& exchange, const state::SqliteJournal& journal) {
     if (!last) return refuse(exchange, last.error());
     std::uint64_t after = exchange.query("cursor").empty() ? after_of(exchange) : page->offset;
     std::size_t limit = page->limit;
-    if (*last > 0) {  // rows have numbers without gaps
+    if (*last > 0) {  // The newest rows begin at this number, since rows are numbered without gaps.
         const std::uint64_t end = journal.audit_end().sequence;
         after = end - std::min<std::uint64_t>(end, *last);
         limit = *last;

@@ -25,8 +25,8 @@ void refuse_too_many(Exchange& exchange) {
                    SignInRate::one_each_ms / 1'000);
 }
 
-// Only failures count against the address: many people may share it, and a valid token is never refused because of
-// the failures of others.
+// Refuses a sign-in. Only failures count against the address. Many people may share it, and a valid token is never
+// refused because of the failures of others.
 void refuse_sign_in(Exchange& exchange, BrowserSessions& sessions, const Error& error) {
     if (!sessions.may_fail_to_sign_in(sign_in_party(exchange.request.peer.address), wall_ms()))
         return refuse_too_many(exchange);
@@ -34,7 +34,7 @@ void refuse_sign_in(Exchange& exchange, BrowserSessions& sessions, const Error& 
     refuse(exchange, error);
 }
 
-// Requires JSON, since a form of another site's page cannot send it.
+// Returns the token in the body. The body must be JSON, since a form of another site's page cannot send it.
 Result<std::string> token_text(const Exchange& exchange) {
     if (!exchange.request.header("content-type").starts_with("application/json"))
         return Error{ErrorCode::usage, "signing in takes JSON: content-type: application/json", "see /openapi.json"};
@@ -53,7 +53,8 @@ void name_in_audit(const Exchange& exchange, const state::TokenRow& row) {
     (*exchange.audit)->credential = row.id;
 }
 
-// A setting without a value belongs to an ended session. Saving it without a value removes it.
+// Returns the keys of settings without a value. Such a setting belongs to an ended session, and saving it without a
+// value removes it.
 std::vector<std::string> keys_of_ended(const BrowserSessions::Settings& settings) {
     std::vector<std::string> keys;
     for (const auto& [key, value] : settings)
@@ -75,7 +76,8 @@ void reply_once_saved(Exchange& exchange, state::SqliteJournal& journal, Browser
          .done = [kept = exchange, &journal, ended = std::move(ended), answer = std::move(answer)]() mutable {
              if (!ended.empty())
                  kept.durability.behind_commits([&journal, ended = std::move(ended)] {
-                     (void)journal.erase_settings(ended);  // a remaining setting without a value has no meaning
+                     // an error is ignored, since a setting without a value has no effect
+                     (void)journal.erase_settings(ended);
                  });
              answer.body["schema_version"] = 1;
              kept.responder->send(net::Response{
@@ -92,7 +94,8 @@ void post_session(Exchange& exchange, const TokenBook& tokens, BrowserSessions& 
     const auto row = text ? tokens.check_person_token(*text, now) : Result<state::TokenRow>(text.error());
     if (!row) return refuse_sign_in(exchange, sessions, row.error());
     if (!sessions.may_sign_in(row->user, now)) return refuse_too_many(exchange);
-    const std::string secret = security::random_hex(secret_bytes);  // never a secret that the browser has sent
+    // a new random secret; a secret that the browser has sent is never used
+    const std::string secret = security::random_hex(secret_bytes);
     auto begun = sessions.begin(secret, *row, tokens, now);
     if (!begun) return refuse(exchange, begun.error());
     tokens.note_use(row->id, now);
@@ -102,7 +105,8 @@ void post_session(Exchange& exchange, const TokenBook& tokens, BrowserSessions& 
                      {201, session_json(caller, secret), credentials.browser().cookie(secret)});
 }
 
-// Requests with a bearer token need no CSRF token, so their answer has none.
+// Returns the caller, and for a browser the CSRF token. Requests with a bearer token need no CSRF token, so their
+// answer has none.
 void get_session(Exchange& exchange, const Credentials& credentials) {
     const bool browser = !exchange.caller.session.empty();
     reply_json(exchange, 200,

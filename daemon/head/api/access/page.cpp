@@ -7,7 +7,8 @@
 namespace rtrain::head {
 namespace {
 
-// The page's policy: no inline script or style, no other origin, no frame, and no text becomes markup.
+// The content security policy of the page: no inline script or style, no other origin, no frame, and no text becomes
+// markup.
 constexpr const char* policy =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";

@@ -48,8 +48,8 @@ std::optional<std::int64_t> integer_in(const json& value, std::int64_t most) {
     return fits && value.get<std::int64_t>() <= most ? std::optional(value.get<std::int64_t>()) : std::nullopt;
 }
 
-// Returns the limits that the body requests: a number for each changed limit, or "default". `limit`: the present limits
-// in bytes.
+// Returns the user's limits after the change that the body requests. The body has a number for each changed limit, or
+// "default". `limit`: the present limits in bytes.
 Result<OwnLimits> limits_in(const json& body, OwnLimits own, KeptBytes limit) {
     if (body.value("default", json()) == json(true)) return OwnLimits();
     bool any = false;

@@ -61,7 +61,7 @@ Result<Signed> sign(const Identity& identity, const std::string& request, const 
     return Signed{.certificate = *certificate, .serial = *serial, .expires_wall_ms = *expires};
 }
 
-// Records the certificate and saves `with`. Then answers with the certificate.
+// The parts that sign a node's certificate.
 struct Authority {
     Revocations& revocations;
     const Identity& identity;
@@ -79,7 +79,7 @@ void reply_certificate(Exchange& exchange, const Authority& authority, const Sig
     exchange.events.save(std::move(with));
 }
 
-// Refuses the name of a node that may only be away for a moment.
+// Fails if a node of this name exists, since it may only be disconnected for a moment.
 Status name_is_free(const View& view, const Sessions& sessions, const std::string& name) {
     const auto node = view.cluster.nodes.find(NodeId{name});
     const bool connected = sessions.connected(name);
@@ -106,7 +106,8 @@ namespace {
 struct TokenWish {
     Role role = Role::user;
     std::string user;
-    std::optional<std::int64_t> expires_ms;  // from now; 0: never; nullopt: the lifetime of the role's tokens
+    // lifetime from now on; 0: unlimited; nullopt: the lifetime of tokens of this role
+    std::optional<std::int64_t> expires_ms;
     std::int64_t uses = 1;
 };
 
@@ -213,7 +214,7 @@ void post_join(Exchange& exchange, TokenBook& tokens, Revocations& revocations, 
     if (row->uses_left > 0) --row->uses_left;
     if (exchange.audit && *exchange.audit) (*exchange.audit)->credential = row->id;
     audit_detail(exchange, "node=" + wish->node);
-    tokens.set(*row);  // a request before the commit finds the token used
+    tokens.set(*row);  // set before the commit, so that a concurrent request finds the token used
     revocations.revoke(wish->node);
     tokens.set_left(wish->node, false);
     reply_certificate(exchange, {revocations, identity}, *leaf, wish->node,

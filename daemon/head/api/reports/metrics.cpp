@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t page_bytes_most = 4 << 20;  // bound on an answer; one row may have 6 MiB
 constexpr std::size_t read_bytes_most =
-    64 << 20;  // read for one answer; most of a row may belong to ranks that are not shown
+    64 << 20;  // the most bytes that are read for one answer; most of a row may belong to ranks that are not shown
 
 Result<RankChoice> choice_of(const Exchange& exchange, RunId run) {
     const std::string text = exchange.query("rank", "0");
@@ -79,7 +79,7 @@ void get_metrics(Exchange& exchange, const state::SqliteJournal& journal, Feeds&
     const MetricQuestion question{.ranks = *ranks, .key = exchange.query("key")};
     const auto page = page_of(exchange);
     if (!page) return refuse(exchange, page.error());
-    // The answer includes rows that have been received but not written yet.
+    // The answer waits until all received rows are written, so that it includes them.
     exchange.durability.once_written([kept = exchange, &journal, &feeds, run = *run, page = *page, question]() mutable {
         guarded(kept, [&] {
             if (kept.asked("follow")) return follow_reports(kept, journal, feeds, {run, after_of(kept), question});

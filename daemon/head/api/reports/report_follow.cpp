@@ -12,7 +12,8 @@ namespace rtrain::head {
 namespace {
 
 constexpr std::size_t rows_at_once = 500;
-constexpr std::size_t bytes_at_once = 1 << 20;  // the server ends a stream with more than 4 MiB of unsent text
+// bytes of one batch; the server ends a stream with more than 4 MiB of unsent text
+constexpr std::size_t bytes_at_once = 1 << 20;
 
 struct Batch {
     std::string text;
@@ -88,8 +89,8 @@ class ReportFollower : public std::enable_shared_from_this<ReportFollower> {
     const state::SqliteJournal& journal_;
     Feeds& feeds_;
     ReportFollowing following_;               // changes only while no batch is being read
-    std::optional<Result<Batch>> batch_;      // has been read, and not been sent yet
-    std::optional<std::uint64_t> seen_news_;  // value at the begin of the last reading
+    std::optional<Result<Batch>> batch_;      // the batch that was read and not sent yet
+    std::optional<std::uint64_t> seen_news_;  // value of Feeds::news() at the begin of the last reading
     bool reading_ = false;
     bool ended_before_ = false;  // true if the run had ended at the begin of the last reading
     Feeds::Ready ready_;

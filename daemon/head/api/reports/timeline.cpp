@@ -13,11 +13,11 @@
 namespace rtrain::head {
 namespace {
 
-// A chart with more bars than this is a grey area. The text of so many attempts stays below `timeline_bytes_most`,
-// unless they have hundreds of nodes each.
+// The most attempts of one answer, since a chart with more bars would be a grey area. The text of so many attempts
+// stays below `timeline_bytes_most`, unless they have hundreds of nodes each.
 constexpr std::size_t timeline_attempts_most = 2'000;
 constexpr std::size_t timeline_bytes_most = 4u << 20;
-constexpr std::size_t timeline_nodes_most = 100;  // bound on the nodes in the query
+constexpr std::size_t timeline_nodes_most = 100;  // the most nodes in the query
 
 using DevicesOfNodes = std::map<NodeId, std::set<std::uint32_t>>;
 
@@ -47,8 +47,9 @@ json attempt_json(const View& view, const Run& run, const Attempt& attempt, cons
 
 struct Timeline {
     Exchange exchange;
-    std::int64_t from_ms = 0, until_ms = 0;  // wall clock
-    std::set<std::string> nodes{};           // empty: all
+    // begin and end of the period in the query; wall clock, in milliseconds since 1970 (UTC)
+    std::int64_t from_ms = 0, until_ms = 0;
+    std::set<std::string> nodes{};  // only the devices of these nodes are shown; empty: of all nodes
     std::optional<RunId> last{};
     std::string items{};
     std::size_t count = 0;
@@ -68,7 +69,8 @@ struct Timeline {
             items += (count++ == 0 ? "" : ",") + json_text(attempt_json(exchange.view, run, *attempt, devices));
         }
     }
-    // Looks at one run, the newest first. Returns false after the oldest run, or if the answer is full.
+    // Adds the attempts of the next run; the newest run is the first. Returns false after the oldest run, or if the
+    // answer is full.
     bool step() {
         const auto& runs = exchange.view.cluster.runs;
         auto at = last ? runs.lower_bound(*last) : runs.end();

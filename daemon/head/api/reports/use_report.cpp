@@ -13,7 +13,8 @@ namespace {
 constexpr double ms_of_hour = 3'600'000;
 
 struct ReportSpan {
-    std::int64_t from_ms = 0, until_ms = 0;  // wall clock
+    // begin and end of the period in the query; wall clock, in milliseconds since 1970 (UTC)
+    std::int64_t from_ms = 0, until_ms = 0;
 };
 struct UseRow {
     std::string user, queue, run_id, name;
@@ -22,7 +23,7 @@ struct UseRow {
     double productive_gpu_ms = 0, productive_cpu_ms = 0;
 };
 
-// Returns the milliseconds of the span in which the attempt held its resources.
+// Returns for how many milliseconds of the period the attempt held its resources.
 std::int64_t held_ms(const View& view, const Attempt& attempt, const ReportSpan& span) {
     if (attempt.placed_at.ms == 0) return 0;
     const Time end = terminal(attempt.state) ? attempt.ended_at : view.clock.now();
@@ -32,7 +33,7 @@ std::int64_t held_ms(const View& view, const Attempt& attempt, const ReportSpan&
 
 double amount_in_units(std::int64_t ticks) { return static_cast<double>(ticks) / Amount::per_unit; }
 
-// Adds the use of one run. A run without an attempt in the span has no use.
+// Adds the use of one run. A run without an attempt in the period has no use.
 void add_use(UseRow& row, const View& view, const Run& run, const ReportSpan& span) {
     double gpu_ms = 0, cpu_ms = 0;
     bool any = false;
@@ -91,7 +92,7 @@ struct UseReport {
         if (by == "run") row.name = run.name;
         return row;
     }
-    // Looks at one run. Returns false after the last run. Runs may be removed between two calls.
+    // Adds the next run. Returns false after the last run. Runs may be removed between two calls.
     bool step() {
         const auto& runs = exchange.view.cluster.runs;
         const auto at = runs.upper_bound(last);
