@@ -53,7 +53,7 @@ Status take_memory_flags(const Arguments& arguments, NodeOptions& options);
 // Parses the values of a flag that may be given several times: "NAME,PREFIX*".
 Result<std::vector<std::string>> parse_pass_env(const std::vector<std::string>& lists);
 std::string default_node_name();                 // the short host name of this machine
-std::string node_data(const std::string& name);  // <data home>/nodes/<name>
+std::string node_data(const std::string& name);  // data directory of the node: <data home>/nodes/<name>
 Status join_node(const NodeOptions& options);  // gets the node's certificate from the head, unless there is one already
 // Returns true if an agent of this node runs and has joined the cluster to which the token belongs.
 Result<bool> node_serves(const NodeOptions& options);

@@ -69,6 +69,6 @@ Result<std::map<std::string, std::string>> parse_labels(const std::vector<std::s
 std::string host_port_text(const std::string& host, std::uint16_t port);
 
 std::string environment(const char* name);  // value of a variable; empty if it is not set
-std::string data_home();                    // /var/lib/rtrain for root, otherwise rtrain in the user's data folder
+std::string data_home();  // parent of data directories: /var/lib/rtrain for root, else rtrain in the user's data folder
 
 }  // namespace rtrain::cmd

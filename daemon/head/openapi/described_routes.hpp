@@ -10,7 +10,7 @@ namespace rtrain::head {
 // The least role that may use a route. A higher role may do everything that a lower one may: viewer < user < admin. The
 // role `metrics` is separate.
 enum class Access {
-    anyone,  // /healthz, /v1/join: without a token
+    anyone,  // no token is needed: /healthz, /v1/join
     // no token is needed, but the request must be for one of the head's own host names: the page, and signing in
     browser,
     metrics,  // the role `metrics`, or viewer and higher
