@@ -61,14 +61,15 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
         name: str = "",
     ) -> None:
         self._at = _names.local_path(os.fspath(path))  # the path at which rtrain reads the files
-        # The path for users, on `filesystem`; empty: not read from the checkpoint's pointers yet.
+        # The path for users, on `filesystem`. Empty: not yet read from the checkpoint's record.
         self._shown = self._at
         self._view: _views.View | None = None
         self._filesystem = filesystem
         self.metrics: dict[str, Any] = dict(metrics or {})
         self.name = name or self._at.rstrip("/").rsplit("/", maxsplit=1)[-1]
-        self._owned = False  # made by from_dict; report may move its files
-        self._blob = ""  # hash of its tar, which the head may have stored
+        # True: from_dict has made the directory, so a report may move its files instead of copying them
+        self._owned = False
+        self._blob = ""  # hash of the files' tar archive, which the head may have stored already
 
     def __getattr__(self, name: str) -> Any:
         if name in _OLDER:
@@ -278,20 +279,20 @@ class Checkpoint(metaclass=_NamesOfOlderVersions):
         if elsewhere is not None:
             _elsewhere.remember(path.rpartition("/")[0], elsewhere)
         Checkpoint.__init__(self, path, filesystem, metrics=metrics, name=name)
-        if shown:  # the run has a storage_filesystem
+        if shown:  # if the run has a storage_filesystem, `shown` is the path on it
             self._shown, self._view = shown
 
     @classmethod
     def _remade(
         cls, path: str, filesystem: Any, metrics: dict[str, Any], name: str, elsewhere: _elsewhere.Elsewhere | None = None
     ) -> Checkpoint:
-        """Makes a checkpoint from a pickle of an earlier version, which names this function."""
+        """Makes a checkpoint from a pickle of an earlier version: such pickles contain this function's name."""
         checkpoint = cls(path)
         checkpoint.__setstate__((path, filesystem, metrics, name, elsewhere))
         return checkpoint
 
 
-_remade = Checkpoint._remade  # the name in pickles of still earlier versions
+_remade = Checkpoint._remade  # pickles of still earlier versions contain this name
 
 
 def _copy_from(filesystem: Any, path: str, target: pathlib.Path) -> None:
@@ -333,7 +334,7 @@ def _identity(filesystem: Any) -> bytes:
     """
     try:
         return pickle.dumps(filesystem, protocol=4)
-    except Exception:  # a file system that cannot be pickled is shared with no other process
+    except Exception:  # such a file system cannot be pickled, so no other process has it too
         return f"{os.getpid()}-{id(filesystem)}".encode()
 
 

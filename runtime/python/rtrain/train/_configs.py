@@ -21,7 +21,7 @@ from rtrain.train._values._shares import split
 from rtrain.tune.callback import Callback
 
 _TRACKERS = ("mlflow", "tensorboard", "wandb")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")  # a name of an environment variable
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")  # pattern of the name of an environment variable
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 
@@ -276,7 +276,7 @@ class DataConfig:
     `configure` may be overridden to split otherwise.
     """
 
-    streams: int | None = None  # the default for a config that an earlier version pickled
+    streams: int | None = None  # default for a config that an earlier version has pickled without this field
 
     def __init__(
         self,
@@ -340,7 +340,7 @@ class ValidationTaskConfig:
             raise ValueError(f"timeout_s is {self.timeout_s!r}; it is a number of seconds above 0")
 
 
-ValidationFn = Callable[..., Mapping[str, Any]]  # its arguments: a checkpoint, then `fn_kwargs`
+ValidationFn = Callable[..., Mapping[str, Any]]  # the function's arguments are a checkpoint, and then `fn_kwargs`
 
 
 @dataclass
@@ -434,14 +434,15 @@ class RunConfig:
     records_path: str | os.PathLike[str] | None = None
     _view: _views.View | None = field(
         default=None, init=False, repr=False, compare=False
-    )  # the view of storage_path on storage_filesystem
+    )  # how users see storage_path: as a path on storage_filesystem
 
     class _MadeName(str):
-        """A name that the user did not give. Copies of the config keep the type."""
+        """A run's name that the user did not give. The type marks it as such, and copies of the config keep the type."""
 
         __slots__ = ()
 
-    _names_itself = True  # class attributes, not fields; False for a sweep, whose name is made from its trainable
+    # class attributes, not fields of the dataclass; False for a sweep, whose name is made from its trainable
+    _names_itself = True
     _fits = 0
 
     def __post_init__(self) -> None:
@@ -452,7 +453,7 @@ class RunConfig:
         self.failure_config = self.failure_config or FailureConfig()
         self.checkpoint_config = self.checkpoint_config or CheckpointConfig()
         self.logging_config = self.logging_config or LoggingConfig()
-        # A config that an earlier version pickled lacks the attribute.
+        # A config that an earlier version has pickled lacks this attribute.
         upload_dir = getattr(self.sync_config, "upload_dir", None)
         for where, given in (("SyncConfig(upload_dir=)", upload_dir), ("RunConfig(local_dir=)", self.local_dir)):
             if given is not None:
@@ -477,7 +478,8 @@ class RunConfig:
             raise ValueError(
                 "records_path is for a storage_filesystem that rtrain cannot write itself; else storage_path has everything"
             )
-        if self.storage_path is not None:  # done once, since a config made from this one has the final path
+        # The path is converted once only, since a config that is made from this one has the final path.
+        if self.storage_path is not None:
             given, path = self.storage_filesystem, _names.local_path(os.fspath(self.storage_path))
             self.storage_filesystem, self.storage_path = _filesystems.without_wrappers(given, path)
             if given is not None:
@@ -491,7 +493,7 @@ class RunConfig:
 
     @property
     def elsewhere(self) -> _elsewhere.Elsewhere | None:
-        """The place of checkpoint files on a file system that rtrain cannot write itself; None if rtrain writes them."""
+        """The place of the checkpoints' files if they lie on a file system that rtrain itself cannot write; else None."""
         if _filesystems.is_carried(self.storage_filesystem):
             return None
         return _elsewhere.Elsewhere(self.storage_filesystem, str(self.storage_path))
@@ -583,7 +585,7 @@ def _storage(path: str | os.PathLike[str] | None, filesystem: Any) -> str | None
     return os.path.abspath(os.path.expanduser(text))  # noqa: PTH100, PTH111
 
 
-_MadeName = RunConfig._MadeName  # the name in pickles of earlier versions
+_MadeName = RunConfig._MadeName  # pickles of earlier versions contain this name
 public_in(
     "rtrain.train",
     CheckpointConfig,

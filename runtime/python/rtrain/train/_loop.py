@@ -57,7 +57,7 @@ def report(
     """
     if checkpoint_dir_name is not None:
         _checkpoint_names.check(checkpoint_dir_name)
-    if checkpoint is None and not validation:  # a report without files takes only microseconds
+    if checkpoint is None and not validation:  # the short path: a report without files takes only microseconds
         call = ReportCall(_metrics.encode(metrics), None, checkpoint_dir_name)
     else:
         owned = delete_local_checkpoint_after_upload

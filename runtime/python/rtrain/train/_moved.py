@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-_NEW_NAMES = {  # below rtrain.train
+_NEW_NAMES = {  # names are relative to rtrain.train
     "_checkpoints": "_run_directory",
     "_checkpoints._checkpoint_names": "_values._checkpoint_names",
     "_checkpoints._elsewhere": "_run_directory._elsewhere",
@@ -60,7 +60,7 @@ class _Moved:
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        """Puts the module of the new name in the place of the empty one."""
+        """Replaces the empty module by the module of the new name."""
         sys.modules[module.__name__] = importlib.import_module(self._new_names[module.__name__])
 
 

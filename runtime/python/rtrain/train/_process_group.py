@@ -38,7 +38,7 @@ class Defaults:
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """The place of a process among the ranks."""
+    """The place of a process among the ranks: its rank, local rank, and the numbers of ranks."""
 
     world_size: int
     world_rank: int
@@ -81,7 +81,8 @@ def join(settings: Settings) -> None:
     device = own_devices()[0]
     os.environ.setdefault("ACCELERATE_TORCH_DEVICE", str(device))
     if device.type == "cpu":
-        os.environ.setdefault("ACCELERATE_USE_CPU", "true")  # without it, Accelerate treats each rank as the only one
+        # without this variable, Accelerate treats each rank as the only one
+        os.environ.setdefault("ACCELERATE_USE_CPU", "true")
     if device.type == "cuda":
         torch.cuda.set_device(device)
         os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1")

@@ -35,7 +35,8 @@ class Result:
     return_value: Any = None
     all_metrics: list[dict[str, Any]] = field(default_factory=list)  # one entry for each report, in order
     _filesystem: Any = field(default=None, repr=False)
-    _run_path: str | None = field(default=None, repr=False)  # rtrain's own path, if `path` is on a storage_filesystem
+    # path of the run as rtrain uses it; set if `path` is on a storage_filesystem
+    _run_path: str | None = field(default=None, repr=False)
 
     @property
     def filesystem(self) -> Any:
@@ -187,14 +188,14 @@ def rows_of(directory: _reading.RunDirectory, keep: Callable[[str], bool] = lamb
     counts once.
     """
     rows: list[dict[str, Any]] = []
-    newest: dict[str, int] = {}  # index of the last report, by attempt
+    newest: dict[str, int] = {}  # key: the attempt; value: index of its last report
     for name, content in directory.like("attempts/*/metrics-*.jsonl").items():
         attempt = name.rsplit("/", 1)[0]
         for line in content.splitlines() if keep(name) else ():
             try:
                 row = json.loads(line)
             except ValueError:
-                continue  # the last line of a journal may be incomplete
+                continue  # the last line of a journal may be incomplete, and is skipped
             index = row.get("index")
             if isinstance(index, int):
                 if index <= newest.get(attempt, 0):
@@ -207,13 +208,14 @@ def rows_of(directory: _reading.RunDirectory, keep: Callable[[str], bool] = lamb
 
 
 def recorded(path: str, filesystem: Any) -> _reading.RunDirectory | None:
-    """Returns the directory of a run whose checkpoint files are on another file system. `path` is a path there, or
-    that of the run's own directory.
+    """Returns the directory of a run whose checkpoint files are on another file system; None if `path` is not such a
+    run. `path` is the run's path on that file system, or the path of its own directory.
     """
     on_it = _reading.FilesystemDirectory(path, _filesystems.as_pyarrow(filesystem))
     try:
         if "://" in path:
-            raise FileNotFoundError(path)  # a URI is on rtrain's storage
+            # a URI is a path on rtrain's storage, so it is no path on the other file system
+            raise FileNotFoundError(path)
         directory = _reading.open_directory(str(json.loads(on_it.read(_elsewhere.RUN))["run_path"]))
         place = path.rpartition("/")[0]
     except FileNotFoundError:

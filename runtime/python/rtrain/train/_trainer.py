@@ -35,8 +35,8 @@ class DataParallelTrainer:
     """
 
     _torch = False
-    _config_argument = "backend_config"  # the constructor's name for the settings of the backend
-    _makes_checkpoints = False  # by `checkpoint_frequency`
+    _config_argument = "backend_config"  # name of the constructor's argument for the settings of the backend
+    _makes_checkpoints = False  # True: the trainer makes checkpoints by itself, by `checkpoint_frequency`
 
     def __init__(
         self,
@@ -79,13 +79,13 @@ class DataParallelTrainer:
         self.validation_config = validation_config
         if not self._makes_checkpoints and not isinstance(
             train_loop_per_worker, _package.Pickled
-        ):  # a restored one was made before
+        ):  # not for a restored trainer, whose arguments were checked when its run was made
             _arguments.check_fields("CheckpointConfig", self.run_config.checkpoint_config)
         self.metadata = dict(metadata or {})
         self.resume_from_checkpoint = resume_from_checkpoint
         self._kept: dict[str, _package.Pickled] = {}  # parts of the run from which this trainer was restored
-        self._code: tuple[str, bytes] | None = None  # the code archive of that run
-        self._origin: Origin | None = None  # the directory of that run
+        self._code: tuple[str, bytes] | None = None  # code archive of that run: hash and content
+        self._origin: Origin | None = None  # directory of that run
         for name, given in (("metadata", metadata), ("resume_from_checkpoint", resume_from_checkpoint)):
             if given is not None:
                 _arguments.once(name, f"Trainer({name}=) is an older shape; it does what it did")

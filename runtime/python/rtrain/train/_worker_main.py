@@ -69,20 +69,20 @@ def main() -> int:
 
 
 def _run() -> NoReturn:
-    """Calls `main` and ends the process as Python does, but does not wait for ever for threads and functions that
-    hang.
+    """Calls `main`, and then ends the process as Python does, except that it waits only for a limited time for threads
+    and functions that hang.
     """
     try:
         code = main()
         _behind.join()
     except SystemExit as end:
-        _behind.wait_at_the_end()  # a loop that calls sys.exit(0) waits for its reports without a limit
+        _behind.wait_at_the_end()  # if the loop calls sys.exit(0), its reports are waited for without a limit
         code = _status_of(end)
     except BaseException as error:
         sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
         sys.excepthook(type(error), error, error.__traceback__)
         code = 1
-    _tracking.finish_at_exit()  # uploads may take a while
+    _tracking.finish_at_exit()  # the upload of the trackers' data may take a while
     _ending.leave(code)
 
 
@@ -137,7 +137,7 @@ class _TorchGroup:
             sys.meta_path.insert(0, _AfterImport("torch", self.make))
 
     def make(self) -> None:
-        if self._made or os.getpid() != self._process:  # a process that the loop forked is no rank
+        if self._made or os.getpid() != self._process:  # a process that the loop has forked is not a rank
             return
         self._made = True
         _process_group.join(self._settings)
@@ -198,8 +198,8 @@ class _Loading(importlib.abc.Loader):
 
 
 def _leave(run_id: str, key: str, value: object) -> None:
-    """Stores rank 0's return value for the driver. For a value that cannot be pickled or sent, prints that, and the
-    driver returns None.
+    """Stores rank 0's return value for the driver. If the value cannot be pickled or sent, prints that; the driver then
+    returns None.
     """
     if value is None:
         return
@@ -215,8 +215,8 @@ def _leave(run_id: str, key: str, value: object) -> None:
 
 @contextlib.contextmanager
 def _cause_is_told(facts: Facts) -> Iterator[None]:
-    """Sends the text of the loop's exception, with the user's deepest frame first, for `describe` and the driver.
-    Sends the exception itself too, if it can be pickled.
+    """If the loop raises an exception, sends its text as the cause of the failure, with the user's deepest frame first,
+    for `describe` and the driver. Also sends the exception itself if it can be pickled.
     """
     try:
         yield
@@ -233,25 +233,26 @@ def _cause_is_told(facts: Facts) -> Iterator[None]:
 
 
 def _failed_behind(facts: Facts, fault: BaseException) -> None:
-    """Ends the process after a report behind the loop has failed. The driver gets the exception of the user's
-    function.
+    """Ends the process after a report behind the loop has failed. The driver gets the exception that the user's
+    function raised.
     """
     raised = fault.__cause__ if isinstance(fault, CheckpointUploadError) and fault.__cause__ is not None else fault
     _fail(facts, fault, raised)
 
 
 def _fail(facts: Facts, error: BaseException, raised: BaseException) -> NoReturn:
-    """Ends the process. The text of `error` becomes the failure's cause, and the driver finds `raised` beside it."""
+    """Ends the process. The text of `error` becomes the cause of the failure. The driver gets the exception `raised`."""
     from rtrain.train._driver import _raised
 
-    _raised.leave(facts, raised)  # first, since a driver that sees the failure reads it
+    # stored before the end of the process, since a driver reads it as soon as it sees the failure
+    _raised.leave(facts, raised)
     _tell(_errors_text.describe(error))
     _errors_text.show(error)
     _tracking.finish(failed=True)
     _own_folders.remove_all()
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(1)  # ends the process although threads of the loop (a loader's, a collective's) still run
+    os._exit(1)  # ends the process even if threads of the loop (a loader's, a collective's) still run
 
 
 def _tell(text: str) -> None:

@@ -1,4 +1,4 @@
-"""Backends of one's own: what is to happen on all ranks before the loop, and after it.
+"""Lets users write backends: functions that run on all ranks before the loop and after it.
 
     class Ring(Backend):
         def on_start(self, worker_group, backend_config):
@@ -94,7 +94,7 @@ class WorkerGroup:
 
 
 def _answer(session: Session, call: bytes) -> list[tuple[bool, Any]]:
-    """Runs this rank's part of one call. Returns the answers of all ranks on rank 0."""
+    """Runs one call on this rank and gathers its result. Returns the results of all ranks on rank 0."""
     import traceback
 
     rank, function, arguments, named = pickle.loads(call)
@@ -108,7 +108,7 @@ def _answer(session: Session, call: bytes) -> list[tuple[bool, Any]]:
 
 
 class Hooks:
-    """One rank's side of the hooks. Does nothing if the trainer's `backend_config` has no hooks."""
+    """Runs the hooks of a backend on one rank. Does nothing if the trainer's `backend_config` has no hooks."""
 
     def __init__(self, session: Session, config: Any) -> None:
         self._session = session

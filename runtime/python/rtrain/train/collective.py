@@ -1,4 +1,4 @@
-"""Collectives over the ranks of a run that need no process group: they travel with the agents' report group."""
+"""Collectives over the ranks of a run. They need no process group, since the agents of the run's nodes carry them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["barrier", "broadcast_from_rank_zero"]
 
 
 def barrier() -> None:
-    """Waits until every rank has called it. RuntimeError outside of a training function."""
+    """Waits until every rank has called it. Raises RuntimeError outside of a training function."""
     _session.current("collective.barrier").barrier()
 
 

@@ -28,7 +28,7 @@ _SLASH = _bits(b"/")
 _DIGIT, _LOWER, _UPPER = _bits(b"0123456789"), _bits(range(ord("a"), ord("z") + 1)), _bits(range(ord("A"), ord("Z") + 1))
 _PRINT = _bits(range(0x20, 0x7F))
 _ALNUM = _DIGIT | _LOWER | _UPPER
-_CLASSES = {  # git's classes, which know ASCII only and four blank characters
+_CLASSES = {  # character classes as git defines them: ASCII only, with four blank characters
     b"alnum": _ALNUM,
     b"alpha": _LOWER | _UPPER,
     b"blank": _bits(b" \t"),
@@ -45,9 +45,9 @@ _CLASSES = {  # git's classes, which know ASCII only and four blank characters
 
 
 class _Kind(enum.Enum):
-    ONE = enum.auto()  # one byte of the set
-    REPEAT = enum.auto()  # any number of bytes of the set
-    OPTIONAL = enum.auto()  # the next two tokens, or nothing
+    ONE = enum.auto()  # matches one byte of the set
+    REPEAT = enum.auto()  # matches any number of bytes of the set
+    OPTIONAL = enum.auto()  # the next two tokens match together, or both are skipped
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ class _Token:
 
 
 class _Glob:
-    """A pattern as a list of tokens. A state is the number of tokens that are matched. All possible states advance
-    together, so that the time is at most the pattern's length times the name's.
+    """A pattern as a list of tokens. State N means that the first N tokens have been matched. All possible states
+    advance together, so that the time is at most proportional to the pattern's length times the name's length.
     """
 
     def __init__(self, tokens: list[_Token]) -> None:
@@ -69,7 +69,7 @@ class _Glob:
         self._start = self._skipped(1)
         self._steps: dict[int, tuple[int, int]] = {}
         self._head = _literals(tokens)
-        # Every name has a match for each token from here on.
+        # From here on, every matching name has at least one byte for each token.
         needed = self._optionals.bit_length() + 2 if self._optionals else 0
         self._tail = _literals(tokens[needed:][::-1])[::-1]
 
@@ -155,8 +155,8 @@ def _stars(pattern: bytes, at: int, *, bound: bool, plain: bool) -> tuple[list[_
 
 
 def _read_set(pattern: bytes, at: int) -> tuple[int, int]:
-    """Reads a set such as [a-z], whose bracket stands before `at`. Returns the bytes in it and the position behind
-    it. The set is empty if it has no end or an unknown class.
+    """Reads a set such as [a-z] whose opening bracket is just before `at`. Returns the bytes in the set and the
+    position behind it. The bytes are none if the set has no end or contains an unknown class.
     """
     negated = pattern[at : at + 1] in (b"!", b"^")
     at += negated
@@ -188,10 +188,10 @@ def _read_set(pattern: bytes, at: int) -> tuple[int, int]:
 @dataclass(frozen=True)
 class _Rule:
     glob: _Glob
-    keeps: bool  # the rule began with !: it brings files back
-    named: bool  # has no wildcard
+    keeps: bool  # the rule began with "!": it includes files again
+    named: bool  # the rule has no wildcard
     directories_only: bool
-    bound: bool  # matches paths relative to the rule's folder; otherwise names at any depth
+    bound: bool  # True: the rule matches paths relative to its folder; False: it matches names at any depth
 
     def hits(self, below: bytes, name: bytes, *, directory: bool) -> bool:
         return (directory or not self.directories_only) and self.glob.matches(below if self.bound else name)
@@ -218,7 +218,7 @@ def _rule(line: bytes) -> _Rule | None:
 
 
 def _without_blanks(line: bytes) -> bytes:
-    """Returns the line without its trailing spaces. A space behind a backslash stays."""
+    """Returns the line without its trailing spaces. A space that follows a backslash stays."""
     at, end = 0, 0
     while at < len(line):
         blank = line[at] == ord(" ")
@@ -229,14 +229,14 @@ def _without_blanks(line: bytes) -> bytes:
 
 
 class Rules:
-    """The last rule that matches a file decides. The rules of a folder hold below it. Rules of .rtrainignore come
-    after all of .gitignore. A file that the `first` rules leave out is brought back only by a rule that names it,
-    not by a wildcard: `!*/` does not bring back .git.
+    """The rules of all ignore files. For a file, the last rule that matches it decides. The rules of a folder hold for
+    everything below it. Rules of .rtrainignore come after all rules of .gitignore. A file that the `first` rules leave
+    out is included again only by a rule that names it without a wildcard: `!*/` does not include .git.
     """
 
     def __init__(self, first: Iterable[str]) -> None:
         self._first = _rules("\n".join(first).encode())
-        # (folder in which the rules hold, with a slash at its end; rules)
+        # pairs: the folder in which the rules hold, with a slash at its end, and the rules
         self._git: list[tuple[bytes, list[_Rule]]] = []
         self._own: list[tuple[bytes, list[_Rule]]] = []
 
@@ -248,8 +248,8 @@ class Rules:
                 rules.append((base, file_rules))
 
     def ignored(self, inside: pathlib.Path, *, directory: bool) -> bool:
-        """Returns whether the path, from the top, is left out. The caller must check folders before their contents,
-        since no rule brings back a file in a folder that is left out.
+        """Returns whether the path, relative to the top, is left out. The caller must check folders before their
+        contents, since no rule includes a file again whose folder is left out.
         """
         path = os.fsencode(inside)
         name = path.rpartition(b"/")[2]
@@ -266,7 +266,7 @@ class Rules:
 
 
 def _content(file: pathlib.Path) -> bytes:
-    """Returns the file's bytes. Returns nothing unless it is a regular file, since reading a pipe could block for
+    """Returns the file's bytes. Returns no bytes if it is not a regular file, since reading a pipe could block for
     ever.
     """
     try:

@@ -11,7 +11,7 @@ import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-_HOPS_MOST = 40  # the kernel's limit
+_HOPS_MOST = 40  # the most links that are followed for one path, as in the kernel
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ def repository_of(top: pathlib.Path) -> pathlib.Path:
 
 
 def fate_of(path: str, place: pathlib.Path, repository: pathlib.Path, folders: Sequence[Folder]) -> Kept | Followed | LeftOut:
-    """Returns what becomes of the link with the archive's path `path` and the real path `place`. `folders` holds the
-    top and the followed folders above the link. The last one contains the link.
+    """Returns what becomes of the link with the path `path` in the archive. `place` is its real path. `folders` are the
+    top and the followed folders above the link; the last one contains the link.
     """
     try:
         target = os.readlink(place)  # noqa: PTH115  # word for word
@@ -67,7 +67,7 @@ def fate_of(path: str, place: pathlib.Path, repository: pathlib.Path, folders: S
         return Kept(target)
     try:
         real = place.resolve(strict=True)
-    except (OSError, RuntimeError) as error:  # RuntimeError: a circle of links, before Python 3.13
+    except (OSError, RuntimeError) as error:  # before Python 3.13, a circle of links raises RuntimeError
         why = error.strerror if isinstance(error, OSError) else os.strerror(errno.ELOOP)
         return LeftOut(f"-> {target} leads out, and not to a file or folder: {why}")
     for folder in reversed(folders):
@@ -89,9 +89,7 @@ def unsound(links: Mapping[str, str]) -> list[str]:
 
 
 def _stays_in(base: str, path: str, target: str) -> bool:
-    """Returns whether a relative target stays in the archive's folder `base`. Looks at the text alone, not at the
-    files.
-    """
+    """Returns whether a relative target stays in the archive's folder `base`. Only the text is examined, not the files."""
     depth = len(_parts(posixpath.dirname(path))) - len(_parts(base))
     for part in _parts(target):
         depth += -1 if part == ".." else 1

@@ -25,9 +25,9 @@ from rtrain.train._archive import _links
 if TYPE_CHECKING:
     from rtrain.train._archive._walk import Entry
 
-# Rules of .gitignore that come before those of any file. storage/job_spec/archive/walk.cpp has the same list.
+# Patterns that are applied before the rules of any .gitignore. storage/job_spec/archive/walk.cpp has the same list.
 _ALWAYS_IGNORED = (".git", ".venv", "__pycache__", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache", ".ruff_cache")
-# Rules of .gitignore that leave out secrets. They hold for a folder that the user did not name.
+# Patterns of files that may hold secrets. They are left out of a folder that the user did not name.
 # storage/job_spec/archive/walk.cpp has the same list.
 SECRET_FILES = (
     *(".env", ".env.*", "*.env", ".envrc", ".ssh", ".aws", ".azure", ".kube", ".gnupg", ".docker", ".config/gcloud"),
@@ -37,7 +37,7 @@ SECRET_FILES = (
 _FILES_MAX, _BYTES_MAX = 20_000, 500 << 20
 _LEVEL = 3  # compression level, the same as in `rtrain submit`
 _WINDOW_MAX, _UNPACKED_MAX = 128 << 20, 2 << 30
-# Bytes of a frame that are decompressed at a time; their content fits into memory even for the largest blocks.
+# Bytes of a zstd frame that are decompressed at a time. Their content fits into memory even for the largest blocks.
 _PIECE = 4 << 10
 
 
@@ -50,10 +50,11 @@ class Archive:
     content: bytes
     files: int
     directory: str
-    sources: str  # hash of the packed Python files
-    environments: tuple[str, ...] = ()  # environments that are not packed
+    sources: str  # hash of the Python files in the archive
+    environments: tuple[str, ...] = ()  # folders of Python environments, which are not packed
     secrets: tuple[str, ...] = ()  # files that are not packed, since they may hold secrets
-    left_out: tuple[str, ...] = ()  # links that lead out and special files, each with the reason why it is not packed
+    # links that lead out of the folder and special files, each with the reason why it is not packed
+    left_out: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -68,8 +69,8 @@ def compressed(data: bytes) -> bytes:
 
 
 def decompressed(frames: bytes) -> bytes:
-    """Returns the content of one or several zstd frames, also of those from `rtrain submit`. Raises ValueError if
-    they are not zstd, are damaged, or hold more than code may.
+    """Returns the content of one or several zstd frames, which may be made by `rtrain submit`. Raises ValueError if
+    they are not zstd, are damaged, or hold more bytes than a code archive may have.
     """
     import zstandard
 
@@ -147,7 +148,7 @@ def _unreadable(directory: pathlib.Path, error: OSError) -> PackingError:
 
 
 def _largest(top: pathlib.Path, entries: Sequence[Entry], size: Callable[[pathlib.Path], float], unit: str) -> str:
-    """Returns a text with the largest folders below `top`, and the ignore rule that leaves out the first of them."""
+    """Returns a text with the largest folders below `top`, and an ignore rule for the first of them."""
     sums: Counter[str] = Counter()
     for entry in entries:
         first, slash, _ = entry.path.partition("/")
@@ -171,8 +172,8 @@ def _bytes_of(path: pathlib.Path) -> int:
 
 
 def _add(tar: tarfile.TarFile, directory: pathlib.Path, entry: Entry) -> bytes | None:
-    """Adds a file and returns its present content. Returns None if the file is no longer a regular file, or was
-    removed.
+    """Adds a file to the archive and returns the content that was added. Returns None if the file was removed, or is no
+    longer a regular file.
     """
     try:
         descriptor = os.open(entry.source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -203,7 +204,7 @@ def _add_folder(tar: tarfile.TarFile, name: str) -> None:
 
 
 def _add_link(tar: tarfile.TarFile, name: str, target: str) -> bytes:
-    """Adds a link and returns its target."""
+    """Adds a link to the archive and returns its target."""
     header = tarfile.TarInfo(name)
     header.type, header.linkname, header.mode = tarfile.SYMTYPE, target, 0o777
     tar.addfile(header)
@@ -211,7 +212,7 @@ def _add_link(tar: tarfile.TarFile, name: str, target: str) -> bytes:
 
 
 def tar_of(directory: pathlib.Path) -> bytes:
-    """Returns a plain tar of every file below the directory."""
+    """Returns an uncompressed tar archive of every file below the directory."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w") as tar:
         tar.add(str(directory), arcname=".")
@@ -267,9 +268,8 @@ def _leads_out(name: str) -> bool:
 
 
 def script_directory() -> pathlib.Path | None:
-    """Returns the folder with the modules beside the driver: its script's folder, or a notebook's working directory.
-    Returns None for an installed program, and for folders that are no project (the home directory, /tmp, a system
-    folder).
+    """Returns the folder with the user's modules: the folder of the script, or a notebook's working directory. Returns
+    None for an installed program, and for folders that are not a project (the home directory, /tmp, a system folder).
     """
     main = sys.modules.get("__main__")
     file = getattr(main, "__file__", None)
@@ -327,8 +327,8 @@ def dumps(value: object, what: str, packed: pathlib.Path | None = None, dump: Ca
 
 
 def fingerprint(loop: object, *pickles: bytes) -> str:
-    """Returns a hash that is equal for the same program in another process. A hash of the pickled function would not
-    be: the order in its pickle varies.
+    """Returns a hash that is equal in each process that runs the same program. A hash of the pickled function would
+    differ, since the order within its pickle varies.
     """
     digest = hashlib.sha256()
     code = getattr(getattr(loop, "func", loop), "__code__", None)
@@ -395,8 +395,8 @@ def _inside(value: object) -> list[tuple[str, object]]:
 
 @dataclass(frozen=True)
 class Pickled:
-    """A part of an earlier driver.pkl. It is passed on unread, since this process may lack the modules that it
-    needs.
+    """A pickled part of the driver.pkl of the run from which a trainer was restored. The part is copied into the new
+    driver.pkl without unpickling it, since this process may lack the modules that it needs.
     """
 
     name: str

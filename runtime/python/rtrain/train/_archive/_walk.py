@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from rtrain.train._archive import _ignore, _links
 
-_COUNTED_MAX = 300_000  # so many files are counted to find the folder with most of them
+_COUNTED_MAX = 300_000  # the most files that are counted in search of the folder with most files
 
 
 class Unreadable(OSError):
@@ -22,7 +22,9 @@ class Unreadable(OSError):
 
 @dataclass(frozen=True)
 class Entry:
-    """A file, a folder or a link: its path in the archive, its place on this machine, and the target of a link."""
+    """A file, a folder or a link. `path`: its path in the archive; `source`: its path on this machine; `target`: the
+    target of a link.
+    """
 
     path: str
     source: pathlib.Path
@@ -33,9 +35,9 @@ class Entry:
 @dataclass
 class Walk:
     entries: list[Entry] = field(default_factory=list)
-    environments: list[str] = field(default_factory=list)  # environments that are not packed
+    environments: list[str] = field(default_factory=list)  # folders of Python environments, which are not packed
     secrets: list[str] = field(default_factory=list)  # files that are not packed, since they may hold secrets
-    # Links that lead out and special files, each with the reason why it is not packed.
+    # Links that lead out of the folder and special files, each with the reason why it is not packed.
     left_out: list[str] = field(default_factory=list)
 
 
@@ -113,7 +115,7 @@ class _Walker:
             self._follow(place, path, fate.real)
 
     def _follow(self, place: pathlib.Path, path: str, real: pathlib.Path) -> None:
-        """Lists the target of a link under the link's path. A rule that matches either of the two paths holds."""
+        """Lists the target of a link under the link's path. An ignore rule that matches either path applies."""
         mode = real.stat().st_mode
         is_folder = stat.S_ISDIR(mode)
         if is_folder and (self._rules.ignored(pathlib.Path(path), directory=True) or _is_run(real)):
@@ -145,8 +147,8 @@ def _special(mode: int) -> str:
 
 
 def _is_environment(folder: pathlib.Path) -> bool:
-    """Returns whether a folder is an environment of venv, virtualenv, uv or conda, under any name. Nodes have their
-    own.
+    """Returns whether a folder is a Python environment (of venv, virtualenv, uv or conda, under any name). Environments
+    are not packed, since nodes have their own.
     """
     return (folder / "pyvenv.cfg").is_file() or (folder / "conda-meta").is_dir()
 

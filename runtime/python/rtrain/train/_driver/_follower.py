@@ -27,16 +27,16 @@ from rtrain.train._values import _metrics
 TERMINAL = ("SUCCEEDED", "FAILED", "STOPPED")
 _WAITING_PAUSE_S = 1.0
 _NUMBER = re.compile(r"\d+")
-# A notice is hidden if it differs only in its numbers from one of the last 20 s; notices of missing ranks are repeated
+# A notice is hidden if one of the last 20 s differs from it only in numbers. Notices of missing ranks are repeated
 # every 30 s.
 _ALIKE_S = 20.0
-_EXIT = re.compile(r"^exit code \d+: ")  # removed, since the cause that follows it is more specific
+_EXIT = re.compile(r"^exit code \d+: ")  # this prefix of a cause is removed, since the text behind it is more specific
 
 
 def automatic_backend(worker: dict[str, Any], nodes: dict[str, dict[str, Any]]) -> str:
-    """Returns a text with the backend of the process group that the ranks will choose by themselves. GPUs of
-    `--fake-gpus` have no UUID, or one that begins with FAKE, and PyTorch does not find them. Only a rank can find
-    out whether its PyTorch can use a real GPU.
+    """Returns a text about the backend that the ranks' process group will have if the script chooses none. GPUs of
+    `--fake-gpus` have no UUID, or one that begins with FAKE, and PyTorch does not find them. Only a rank can find out
+    whether its PyTorch can use a real GPU.
     """
     devices = nodes.get(worker["node"], {}).get("gpu_devices") or []
     uuids = [str(device.get("uuid") or "") for device in devices if device["index"] in worker["gpus"]]
@@ -57,16 +57,17 @@ class Driver:
     callbacks: list[UserCallback]
     context: TrainRunContext
     prints: bool = True
-    backend: str = ""  # backend of the process group, if the trainer's config names one
+    backend: str = ""  # backend of the process group that the trainer's config names; empty: none
     say: Callable[[str], None] = lambda text: print(f"rtrain: {text}", file=sys.stderr, flush=True)
     _news: queue.Queue[tuple[str, Any]] = field(default_factory=queue.Queue)
     _ended: threading.Event = field(default_factory=threading.Event)
     _attempts_said: set[int] = field(default_factory=set)
     _failures_told: set[int] = field(default_factory=set)
-    _untold: deque[dict[str, Any]] = field(default_factory=deque)  # reports that the callbacks were not called for yet
+    # reports for which the callbacks have not been called yet
+    _untold: deque[dict[str, Any]] = field(default_factory=deque)
     _explained: str = ""
-    _notices_said: int = 0  # id of the last event shown
-    # The time of the last notice, by its text without numbers.
+    _notices_said: int = 0  # number of the newest event that was shown
+    # key: a notice's text without numbers; value: time of the last such notice
     _notices_alike: dict[str, float] = field(default_factory=dict)
     _run: dict[str, Any] = field(default_factory=dict)
 
@@ -115,7 +116,9 @@ class Driver:
         self._show_state(printer)
 
     def _take(self, printer: Printer, pause: float | None) -> None:
-        """Handles one piece of news. Without any within `pause`, requests the run's record again."""
+        """Handles the next message of a thread. If there is none within `pause` seconds, requests the run's record
+        again.
+        """
         try:
             kind, what = self._news.get(timeout=pause or 5.0)
         except queue.Empty:
@@ -146,14 +149,15 @@ class Driver:
     def _handle_news(self, kind: str, what: Any, printer: Printer) -> None:
         if kind == "states":
             printer.state(int(what["rank"]), str(what["state"]), str(what["stream"]))
-        elif kind == "logs" and what.get("goes_on") and not what["line"]:  # a piece of a long line that was overwritten
+        # the first piece of a long line; the program has overwritten the line, so it is not shown
+        elif kind == "logs" and what.get("goes_on") and not what["line"]:
             if what.get("state"):
                 printer.state(int(what["rank"]), str(what["state"]), str(what["stream"]))
         elif kind == "logs":
             printer.line(int(what["rank"]), str(what.get("state") or what["line"]), str(what["stream"]))
         elif kind == "metrics":
             self._untold.append(what)
-            # A longer queue waits for the event that the first report's checkpoint is committed.
+            # If more reports wait, the event about the first one's commit causes the next call.
             if len(self._untold) == 1:
                 self._tell_reports()
         elif kind == "fault":
@@ -220,8 +224,8 @@ class Driver:
         self.say(f"  backend {backend}, master {addresses.get(attempt['workers'][0]['node'], '?')} (rank 0)")
 
     def _before_newest_notice(self) -> int:
-        """Returns the id of the event before the newest notice. A driver that joins a run shows this notice and
-        later ones.
+        """Returns the number of the event before the newest notice, so that a driver that joins a running run shows
+        this notice and later ones.
         """
         if self._run["state"] in TERMINAL:
             return sys.maxsize  # notices of an ended run are not shown; `rtrain events` has them
@@ -274,8 +278,8 @@ class Driver:
         return set()
 
     def _given_up(self, committed: set[str]) -> bool:
-        """Returns whether the first waiting report's checkpoint will not be committed: its attempt ended, or a later
-        one is committed.
+        """Returns whether the checkpoint of the first waiting report will never be committed: its attempt has ended, or
+        a later checkpoint is committed.
         """
         first, *later = self._untold
         over = self._run["state"] in TERMINAL or int(first["attempt"]) < int(self._run.get("attempt") or 0)
@@ -322,8 +326,8 @@ class Driver:
 
 
 def per_rank(row: dict[str, Any]) -> list[dict[str, Any]]:
-    """Returns the metrics of each rank of one report, in the order of ranks; of rank 0 alone if the head stores no
-    others.
+    """Returns the metrics of each rank in one report, in the order of ranks. If the head stores only rank 0's, returns
+    those.
     """
     ranks = row.get("metrics_by_rank")
     decoded: Any
@@ -335,7 +339,7 @@ def per_rank(row: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def worker_failures(attempt: dict[str, Any]) -> dict[int, str]:
-    """Returns the causes of the workers that failed by themselves, by world rank."""
+    """Returns the cause of each worker that failed by itself; key: the world rank."""
     failures = {}
     for worker in attempt["workers"]:
         cause = str(worker.get("cause") or "")

@@ -24,8 +24,9 @@ class Detached(KeyboardInterrupt):
 
 @dataclass
 class Interrupts:
-    """The handling of Ctrl-C. `what` is the name in messages ("the sweep"), `come_back` how to follow it again,
-    `by_hand` how to end it. `stop` does not wait; `answered` is set when the head has answered it.
+    """Handles Ctrl-C. `what`: the name in messages ("the sweep"); `come_back`: how to follow it again; `by_hand`: how
+    to end it. `stop` sends a request to the head and does not wait. `answered` is set when the head has answered that
+    request.
     """
 
     say: Callable[[str], None]

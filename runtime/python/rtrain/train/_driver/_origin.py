@@ -13,8 +13,8 @@ from rtrain.train._run_directory import _reading
 
 @dataclass(frozen=True)
 class Origin:
-    """The directory from which a trainer was restored: run `name` at `storage_path`. here: it is on this machine's
-    file systems.
+    """The directory from which a trainer was restored: that of the run `name` at `storage_path`. here: the directory is
+    on this machine's file systems.
     """
 
     path: str
@@ -24,8 +24,8 @@ class Origin:
 
     @classmethod
     def of(cls, directory: _reading.RunDirectory, before: RunConfig) -> Origin:
-        """Returns the origin for a directory. If the directory was moved or renamed, its present path gives the name
-        and the storage path. Otherwise the config's own names are kept.
+        """Returns the origin for a directory. If the directory was moved or renamed, the name and the storage path
+        follow from its present path. Otherwise they are those of the config.
         """
         path, here = directory.path, isinstance(directory, _reading.LocalDirectory)
         scheme, _, rest = path.rpartition("://")
@@ -54,7 +54,7 @@ class Origin:
 
     def newest(self) -> str:
         """Returns the run's newest committed checkpoint, if this machine can read the directory."""
-        # Imported here, since only a driver that restores a run needs it.
+        # Imported in the function, since only a driver that restores a run needs it.
         from rtrain.train._run_directory._writer import Directory
 
         checkpoints = Directory(pathlib.Path(self.path), self.name).committed() if self.here else []
@@ -67,6 +67,6 @@ def _same_directory(path: str, other: str) -> bool:
 
 
 def same_storage(storage_path: str | None, other: str | None) -> bool:
-    """Returns whether two storage paths are the same. None is the head's own storage."""
+    """Returns whether two storage paths are the same place. None stands for the head's own storage."""
     first, second = storage_path or "cluster://", other or "cluster://"
     return first.rstrip("/") == second.rstrip("/") or _same_directory(first, second)

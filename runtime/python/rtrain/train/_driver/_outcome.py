@@ -44,7 +44,8 @@ def result_of(head: Head, run: dict[str, Any]) -> Result:
         rows += [_plain(row["metrics"]) for row in head.items(f"{route}/metrics", {"limit": 1000})]
         validations = answers(head, record["run_id"])
         for checkpoint in head.items(f"{route}/checkpoints"):
-            # The list contains the checkpoints of earlier runs, but not the results of their validation.
+            # The results of the validations of earlier runs' checkpoints are not in the list, so they are read
+            # separately.
             name = checkpoint["directory"]
             if not checkpoint["deleting"] and name not in kept:
                 metrics = {**full_metrics(head, route, checkpoint, bucket), **_plain(validations.get(name, {}).get("metrics"))}
@@ -66,7 +67,9 @@ def result_of(head: Head, run: dict[str, Any]) -> Result:
 
 
 def _before_this_cluster(head: Head, runs: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, Checkpoint]]:
-    """Returns the reports and checkpoints of attempts that another cluster made. Only the run's directory has them."""
+    """Returns the reports and checkpoints of attempts that ran on another cluster. Only the run's directory contains
+    them.
+    """
     attempts = [attempt["number"] for run in runs for attempt in head.items(f"/v1/runs/{part(run['run_id'])}/attempts")]
     first = min(attempts, default=1)
     if first == 1:
@@ -109,7 +112,8 @@ def _return_value(head: Head, run: dict[str, Any]) -> Any:
             value = pickle.loads(head.content(f"/v1/blobs/{value['blob']}"))
     except HeadError:
         raise
-    # The class is missing here, or raises; the run's metrics and checkpoints are still returned.
+    # The value's class is missing in this process, or raises an error. The run's metrics and checkpoints are still
+    # returned.
     except Exception as error:
         why = _exception_pickle.in_one_line(error)
         print(f"rtrain: the return value of {run['name']} cannot be read here, and is None: {why}", file=sys.stderr, flush=True)

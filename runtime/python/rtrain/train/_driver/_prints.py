@@ -12,18 +12,19 @@ import sys
 import threading
 import time
 
-_FOLD_S = 0.3  # equal lines within this time, in s, are joined
+_FOLD_S = 0.3  # seconds within which equal lines of several ranks are joined
 RANKS_SHOWN = 16
 
 
 class Printer:
-    """Receives lines from one thread and writes them in another. `close` writes the rest."""
+    """Receives the lines of workers from one thread and writes them in another one. `close` writes the remaining lines."""
 
     def __init__(self, nodes: dict[int, str] | None = None) -> None:
         self.nodes: dict[int, str] = nodes if nodes is not None else {}
         self._waiting: dict[tuple[str, str], list[int]] = {}
         self._since: dict[tuple[str, str], float] = {}
-        self._states: dict[tuple[int, str], str] = {}  # newest state of a line that has not ended, by rank and stream
+        # key: rank and stream; value: the newest state of a line that has not ended
+        self._states: dict[tuple[int, str], str] = {}
         self._drawn = False
         self._lock = threading.Condition()
         self._closed = False
@@ -32,7 +33,7 @@ class Printer:
 
     @property
     def states_ms(self) -> int:
-        """Minimum time between two states of a rank, in ms."""
+        """The least time between two states of a rank, in ms."""
         return 100 if _on_a_terminal() else 1000
 
     def line(self, rank: int, text: str, stream: str) -> None:
@@ -73,7 +74,7 @@ class Printer:
                     self._flush(before=time.monotonic() - _FOLD_S)
 
     def _flush(self, before: float | None) -> None:
-        """Writes the lines in the order of their arrival. No line is written before an earlier one that still waits."""
+        """Writes waiting lines in the order of their arrival. A line is not written before an earlier one."""
         self._hide_state()
         for key in list(self._waiting):
             if before is not None and self._since[key] > before:
@@ -81,7 +82,7 @@ class Printer:
             ranks = sorted(self._waiting.pop(key))
             del self._since[key]
             out = sys.stderr if key[0] == "err" else sys.stdout
-            # One write, since `print` writes the newline separately and other threads write too.
+            # The line is written at once, because `print` writes the newline separately, and other threads write too.
             out.write(f"({self._who(ranks)}) {key[1]}\n")
             out.flush()
         self._draw_state()
@@ -93,7 +94,7 @@ class Printer:
             sys.stdout.flush()
 
     def _draw_state(self) -> None:
-        """Draws the state of the lowest rank only. Alternating lines would be unreadable."""
+        """Draws the newest state of the lowest rank only, since states of several ranks in turn would be unreadable."""
         if not self._states or not _on_a_terminal():
             return
         rank, stream = min(self._states)
@@ -110,7 +111,7 @@ class Printer:
 
 
 def _on_a_terminal() -> bool:
-    return bool(getattr(sys.stdout, "isatty", bool)())  # a program may have replaced sys.stdout
+    return bool(getattr(sys.stdout, "isatty", bool)())  # sys.stdout may be an object of the program without this method
 
 
 def ranks_text(ranks: list[int]) -> str:

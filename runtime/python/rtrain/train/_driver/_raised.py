@@ -1,7 +1,7 @@
-"""Passes the exception that a loop raised from the worker to a driver of the same user, as a value of the run at the
-head.
+"""Passes the exception that a loop has raised from the worker to the driver of the same user. It is stored as a value
+of the run at the head.
 
-error-<rank>: the attempt, a line feed, the pickle
+The value's key is error-<rank>. Its content is the attempt's number, a line feed, and the pickle.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from rtrain.train._values._errors import UserExceptionWithTraceback, worker_exce
 from rtrain.train._values._facts import Facts
 
 _BYTES_MOST = 1 << 20
-_RANKS_MOST = 900  # the head stores 1,000 values of a run
-_WITHIN_S = 3.0  # upper bound, in s, of the delay of a failure
+_RANKS_MOST = 900  # most ranks that store their exception; the head stores at most 1,000 values of a run
+_WITHIN_S = 3.0  # seconds; the longest delay of a failure by this
 
 
 def leave(facts: Facts, error: BaseException) -> None:
@@ -54,8 +54,8 @@ def is_own(head: Head, run: Mapping[str, Any]) -> bool:
 
 
 def exceptions(head: Head, run: dict[str, Any], attempt: int, failures: dict[int, str]) -> dict[int, Exception]:
-    """Returns the exceptions of an attempt's failed ranks: the one that the loop raised, with the worker's traceback
-    as its cause, or else one made from the text.
+    """Returns the exceptions of an attempt's failed ranks, by rank. It is the exception that the loop raised, with the
+    worker's traceback as its cause. If that was not stored, it is made from the failure's text.
     """
     by_rank = {rank: worker_exception(text) for rank, text in failures.items()}
     route = f"/v1/runs/{part(run['run_id'])}/values"
@@ -68,7 +68,8 @@ def exceptions(head: Head, run: dict[str, Any], attempt: int, failures: dict[int
         return by_rank
     for rank, content in contents.items():
         number, _, text = content.partition(b"\n")
-        with contextlib.suppress(ValueError, _exception_pickle.NotCarried):  # its class is missing here
+        # the exception's class is missing in this process
+        with contextlib.suppress(ValueError, _exception_pickle.NotCarried):
             if int(number) == attempt and isinstance(error := _exception_pickle.loaded(text), Exception):
                 error.__cause__ = UserExceptionWithTraceback(failures[rank])
                 by_rank[rank] = error

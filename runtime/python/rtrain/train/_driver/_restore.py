@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 _Trainer = TypeVar("_Trainer", bound=Training)
 
-_ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # the address of a function or object, which differs in each process
+# the address in the text of a function or object, which differs in each process
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _OVERRIDES = ("train_loop_per_worker", "train_loop_config", "datasets", "scaling_config", "run_config")
 
 
@@ -37,8 +38,8 @@ def has_driver(path: str, filesystem: Any) -> bool:
 
 
 def _place_of(path: str, filesystem: Any) -> str:
-    """Returns the place of the run at `path` on a file system; None is this machine's. Raises ValueError if there is
-    no run.
+    """Returns the place of the run at `path` on the given file system (None: this machine's). Raises ValueError if
+    there is no run.
     """
     if filesystem is None:
         text = _names.local_path(path)
@@ -98,8 +99,8 @@ def restored(
 
 
 def _opened(place: str) -> tuple[_reading.RunDirectory, _package.Payload]:
-    """Returns the run's directory and its driver.pkl. Raises an error if its versions are not compatible with this
-    process.
+    """Returns the run's directory and its driver.pkl. Raises an error if the versions in driver.pkl are not compatible
+    with this process.
     """
     try:
         directory = _reading.open_directory(place)
@@ -156,7 +157,7 @@ def _code_of(directory: _reading.RunDirectory, digest: str) -> tuple[str, bytes]
 
 
 def _began_with(kept: Mapping[str, str] | None) -> Checkpoint | None:
-    """Returns the checkpoint that the run was given as `resume_from_checkpoint`."""
+    """Returns the checkpoint that was given to the run as `resume_from_checkpoint`."""
     if kept is None:
         return None
     checkpoint = Checkpoint(kept["path"])
@@ -165,8 +166,8 @@ def _began_with(kept: Mapping[str, str] | None) -> Checkpoint | None:
 
 
 def differences(head: Head, before: Mapping[str, Any], now: Mapping[str, Any], config: bytes) -> list[str]:
-    """Returns the differences between a resumed run and the run before: fields of the job, and keys of the config
-    (pickled as for workers). Does not unpickle another user's config, since that would run their code.
+    """Returns the differences between a resumed run and the earlier run: fields of the job, and keys of the config,
+    which is pickled as for workers. Does not unpickle another user's config, since that would run their code.
     """
     old, new = before.get("job") or {}, now.get("job") or {}
     changes = []

@@ -1,4 +1,4 @@
-"""Makes a text of the loop's config. The page compares runs by it. No worker reads it."""
+"""Makes a text of the loop's config, by which the page compares runs. Workers do not read it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numbers
 from collections.abc import Mapping
 from typing import Any
 
-VARIABLE = "RTRAIN_SHOWN_CONFIG"  # a variable of the job's `env`; viewers and other users do not see its value
+VARIABLE = "RTRAIN_SHOWN_CONFIG"  # name of a variable in the job's `env`; viewers and other users do not see its value
 
 _BYTES_MOST = 4096
 _TEXT_MOST = 200

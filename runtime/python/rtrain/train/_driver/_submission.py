@@ -32,8 +32,8 @@ from rtrain.train._values._errors import ControllerError, InsufficientClusterRes
 from rtrain.train._values._facts import Facts
 
 WORKER = ["python", "-m", "rtrain.train._worker_main"]
-HEAD_AWAY_S = 600.0  # for this time, in s, a driver waits for a head that does not answer; the run continues meanwhile
-_TAKEN_WITHIN_S = 2.0  # how long, in s, to look for a run whose submission got no answer
+HEAD_AWAY_S = 600.0  # seconds for which a driver waits for a head that does not answer; the run continues meanwhile
+_TAKEN_WITHIN_S = 2.0  # seconds for which a run is looked for whose submission got no answer
 
 
 def current_head() -> Head:
@@ -49,8 +49,8 @@ def say(text: str) -> None:
 
 @dataclass(frozen=True)
 class Project:
-    """The code that is uploaded: its directory (None: an earlier run's code, or none), its hash and archive, and the
-    hash of its Python files.
+    """The code that is uploaded: its directory, the hash and the content of its archive, and the hash of its Python
+    files. The directory is None for the code of an earlier run, and if there is no code.
     """
 
     directory: pathlib.Path | None
@@ -60,8 +60,8 @@ class Project:
 
 
 def runtime_of(config: RunConfig) -> dict[str, Any]:
-    """Returns `init(runtime_env=)`, overridden by the run's own. Leaves out variables of the enclosing run that are
-    secrets of this run.
+    """Returns `init(runtime_env=)`, overridden by the run's own settings. If this process is part of a run, variables
+    with that run's secrets are left out.
     """
     runtime = _where.runtime_env()
     if config.secrets:
@@ -72,8 +72,8 @@ def runtime_of(config: RunConfig) -> dict[str, Any]:
 
 
 def project_of(config: RunConfig, kept: tuple[str, bytes] | None = None, inherited: str = "") -> Project:
-    """Packs the run's `working_dir`, or the driver's folder. A restored trainer has its own code. A process of a run
-    has no folder of its own and uses the run's code, whose hash is `inherited`.
+    """Packs the `working_dir` of the run, or the driver's folder. A restored trainer has its own code. A process that
+    is part of a run packs nothing, but uses that run's code, whose hash is `inherited`.
     """
     directory: pathlib.Path | None = None
     if given := runtime_of(config).get("working_dir"):
@@ -88,26 +88,27 @@ def project_of(config: RunConfig, kept: tuple[str, bytes] | None = None, inherit
 
 
 class Submission:
-    """One `fit()` of a trainer. `start` alone does not wait for the run. Several runs of one program share their
-    `project`.
+    """One `fit()` of a trainer. `start` submits the run and does not wait for its end. Several runs of one program
+    share their `project`.
     """
 
     def __init__(self, trainer: Training, head: Head, project: Project | None = None) -> None:
         self.trainer = trainer
         self.head = head
-        if trainer.run_config.name is None:  # the config of a sweep, or one that an earlier version pickled
+        # a sweep's config has no name yet, nor has one that an earlier version has pickled
+        if trainer.run_config.name is None:
             trainer.run_config.take_name(_names.run_name(None))
         self.name = _names.run_name(trainer.run_config.name)
         self.callbacks = checked(trainer.run_config.callbacks)
-        # Local mode has no head to store code, and uses its own.
+        # Local mode has no head that stores code, so it uses its own.
         inherited = _runtime_env.inherited_code() if head is not None else ""
         self.project = project or project_of(trainer.run_config, trainer._code, inherited)
         self.resume_blob = ""
-        self.warnings: list[str] = []  # the head's warnings about the submitted run
-        self.config = b""  # train_loop_config, pickled
+        self.warnings: list[str] = []  # warnings with which the head has answered the submission
+        self.config = b""  # pickled train_loop_config
         self.before: dict[str, Any] | None = None  # the newest run of this name, if it has ended
-        self.asked = ""  # the run's RTRAIN_DRIVER_ID, set when the request is sent
-        self.run_id = ""  # set when the head has answered
+        self.asked = ""  # value of RTRAIN_DRIVER_ID for the run, set when the request is sent
+        self.run_id = ""  # id of the run, set when the head has answered
         self.place = _filesystems.Place("")
 
     def start(self) -> dict[str, Any]:
@@ -127,7 +128,7 @@ class Submission:
         return self._known(run)
 
     def _known(self, run: dict[str, Any]) -> dict[str, Any]:
-        """Records where this process reads the checkpoints of the run. Returns the run."""
+        """Records the path by which this process reads the run's checkpoints. Returns the run."""
         _views.remember(run["run_path"], self.trainer.run_config._view)
         if (elsewhere := self.trainer.run_config.elsewhere) is not None:
             _elsewhere.remember(run["run_path"], elsewhere)
@@ -164,8 +165,8 @@ class Submission:
             self._sweep(run)
 
     def _sweep(self, run: dict[str, Any]) -> None:
-        """Removes checkpoint files outside of rtrain's storage that an ended run no longer keeps, such as the one
-        from which it resumed. Only the driver can remove these files.
+        """Removes checkpoint files that lie outside of rtrain's storage and that an ended run no longer keeps, such as
+        the checkpoint from which it resumed. Only the driver can remove these files.
         """
         elsewhere = self.trainer.run_config.elsewhere
         if elsewhere is None:
@@ -178,7 +179,8 @@ class Submission:
             sweeper = _elsewhere.Sweeper(elsewhere, facts)
             while ended["state"] in TERMINAL and _reported.sweep(sweeper, facts, HEAD_AWAY_S):
                 pass
-        except Exception as error:  # the user's file system may raise anything; that does not change the run's result
+        # The user's file system may raise any exception; that does not change the run's result.
+        except Exception as error:
             say(f"{self.name}: files of checkpoints that it keeps no more stay on storage_filesystem: {error}")
 
     # -- the request -------------------------------------------------------------------------------------------------
@@ -250,8 +252,8 @@ class Submission:
             job["env"][_runtime_env.OWN_ENV] = ",".join(self.place.environment)
 
     def _storage_path(self) -> str | None:
-        """Returns the run's storage path. Returns None for the head's own storage, also if the run was restored from
-        there by its path.
+        """Returns the run's storage path. Returns None for the head's own storage, even if the run was restored from
+        there by a path.
         """
         config, origin = self.trainer.run_config, self.trainer._origin
         if config.runs_path is None or (origin is not None and origin.meant_by(config) and origin.is_on(self.head)):
@@ -291,7 +293,7 @@ class Submission:
         return _package.Payload(header, parts)
 
     def _check_elsewhere(self) -> None:
-        """Raises ValueError for a setting for which other processes than the workers must read the files."""
+        """Raises ValueError if a setting needs processes other than the workers to read the checkpoints' files."""
         elsewhere = self.trainer.run_config.elsewhere
         if elsewhere is None:
             return
@@ -306,8 +308,8 @@ class Submission:
             )
 
     def _resume_from(self) -> dict[str, str] | None:
-        """Returns the committed checkpoint to resume from, by its path. A directory that exists on this machine
-        alone is uploaded as a blob.
+        """Returns the committed checkpoint to resume from, as fields of the request. A directory that exists only on
+        this machine is uploaded as a blob.
         """
         given = self.trainer.resume_from_checkpoint
         if given is None:
@@ -340,7 +342,7 @@ class Submission:
         config.name = str(self.name)
         config.stop = None
         config.storage_path, config.records_path = config.runs_path, None
-        config.storage_filesystem = None  # it may hold keys, and storage_path contains the place
+        config.storage_filesystem = None  # the object may hold keys, and storage_path contains what nodes need of it
         return {"class": type(self.trainer), "scaling_config": self.trainer.scaling_config, "run_config": config}
 
     # -- the run ------------------------------------------------------------------------------------------------------
@@ -350,7 +352,7 @@ class Submission:
         takes the next free name, so that it never resumes another program's run.
         """
         config = self.trainer.run_config
-        # A name identifies the config of this program in all attempts.
+        # In all attempts of this program, the name finds the run of the same config.
         unnamed = not config.is_named and config._fits == 0
         while (run := self._newest_run()) is not None:
             same_path = same_storage(run["storage_path"], job.get("storage_path"))
@@ -386,7 +388,7 @@ class Submission:
 
     def _submit(self, job: dict[str, Any], driver_pkl: bytes) -> dict[str, Any]:
         job["env"]["RTRAIN_DRIVER_SHA256"] = self.head.upload_blob(driver_pkl)
-        if self.resume_blob:  # a blob in the job's env is stored as long as the run
+        if self.resume_blob:  # a blob that the job's env names is stored as long as the run
             job["env"]["RTRAIN_RESUME_SHA256"] = self.resume_blob
         if self.project.content:
             self.head.upload_blob(self.project.content)
@@ -423,7 +425,9 @@ class Submission:
             )
 
     def _submitted_id(self) -> str:
-        """Returns the id of the run whose submission got no answer. The head may still be processing it."""
+        """Returns the id of the run whose submission got no answer; empty if the head does not have it. The head may
+        still be processing the request.
+        """
         deadline = time.monotonic() + _TAKEN_WITHIN_S
         while time.monotonic() < deadline:
             run = self._newest_run()
@@ -438,7 +442,7 @@ def _driver_of(run: dict[str, Any]) -> str:
 
 
 def _secret_values(names: list[str], given: Mapping[str, str]) -> dict[str, str]:
-    """Returns the values of the secrets: the given ones, and the others from this process's environment."""
+    """Returns the values of the secrets. They are the given ones, or values of this process's environment."""
     if missing := [name for name in names if name not in given and name not in os.environ]:
         raise ValueError(f"RunConfig(secrets=) names {', '.join(missing)}: not set in this process's environment; export it here")
     return {name: given[name] if name in given else os.environ[name] for name in names}
@@ -449,8 +453,8 @@ def _texts(values: Any) -> dict[str, str]:
 
 
 def finished(head: Head, run: dict[str, Any], callbacks: list[Any], context: TrainRunContext, backend: str = "") -> Result:
-    """Follows the run to its end. Returns its Result, or raises the error of its failure. `backend`: the process
-    group's backend in the trainer's config.
+    """Follows the run to its end. Returns its Result, or raises the error of its failure. `backend`: the backend of the
+    process group that the trainer's config names; empty: none.
     """
     head = Head(head.place, patience_s=HEAD_AWAY_S)
     driver = Driver(head, run["run_id"], run["name"], callbacks, context, prints=_where.shows_prints(), backend=backend)

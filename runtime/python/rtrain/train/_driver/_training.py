@@ -26,5 +26,5 @@ class Training(Protocol):
     resume_from_checkpoint: Checkpoint | None
     _torch: bool
     _kept: dict[str, Pickled]  # parts of the run that the trainer was restored from
-    _code: tuple[str, bytes] | None  # its code archive
-    _origin: Origin | None  # its directory
+    _code: tuple[str, bytes] | None  # code archive of that run: hash and content
+    _origin: Origin | None  # directory of that run

@@ -29,12 +29,12 @@ from rtrain.train._values._facts import ReportedCheckpointStatus
 
 _POLL_S = 1.0
 _AFTER_KILL_S = 10.0
-_ERROR_MOST = 16_000  # bytes
+_ERROR_MOST = 16_000  # most bytes of an error's text
 
 
 class Validator:
-    """The driver's side: a thread that runs pending validations, and `finish`, which waits for all of them. It does
-    not validate another user's run, since the request and the function are pickles of that user.
+    """Runs pending validations in a thread of the driver. `finish` waits for all of them. It does not validate another
+    user's run, since the request and the function are pickles of that user.
     """
 
     def __init__(self, head: Head, run: Mapping[str, Any]) -> None:
@@ -75,7 +75,7 @@ class Validator:
         try:
             return self._validated(name, wish)
         except Unreachable:
-            raise  # retried when the head answers again
+            raise  # the error is raised again, and the validation is tried again when the head answers
         except Exception:
             return _failed(f"the validation of {name} could not be carried out:\n{traceback.format_exc()}")
 
@@ -103,7 +103,7 @@ def _run_apart(job: bytes, answer: pathlib.Path, timeout_s: float | None) -> dic
     command = [sys.executable, "-m", "rtrain.train._driver._validation"]
     package = str(pathlib.Path(__file__).resolve().parents[3])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))}
-    # A file, not a pipe: processes that the function started may keep it open.
+    # The output is a file and not a pipe, since processes that the function has started may keep it open.
     with (answer.parent / "stderr").open("w+b") as err:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=err, env=environment)
         try:
@@ -118,7 +118,7 @@ def _run_apart(job: bytes, answer: pathlib.Path, timeout_s: float | None) -> dic
         return _answered(answer.read_text())
     ended = f"signal {-process.returncode}" if process.returncode < 0 else f"exit status {process.returncode}"
     if process.returncode == 1 and error_text:
-        return _failed(error_text)  # the traceback
+        return _failed(error_text)  # stderr ends with the traceback
     return _failed(
         f"{error_text}\nthe validation function ended its process ({ended}) before it gave metrics; return them".strip()
     )
@@ -175,7 +175,7 @@ def _config_of(head: Head, run: Mapping[str, Any]) -> ValidationConfig | None:
 
 
 def main() -> int:
-    """Runs one validation: reads its job from stdin and writes the metrics to a file."""
+    """Runs one validation. Reads its description from stdin, and writes the metrics to a file."""
     content = sys.stdin.buffer.read()
     job = pickle.loads(content)
     sys.path[:] = job["sys_path"]

@@ -75,7 +75,7 @@ class _Fit:
                     for callback in self.callbacks:
                         callback.before_run(context)
                 value = self._train(session, directory, context)
-        self.ranks.gather(None, "at the run's end")  # rank 0 has written the run's end
+        self.ranks.gather(None, "at the run's end")  # Rank 0 has written the run's end when all ranks come here.
         result = Result.from_path(directory.path)  # the Result shows its paths on the run's storage_filesystem
         result.return_value = self.ranks.broadcast(value, "returning from fit()")
         return result
@@ -104,7 +104,7 @@ class _Fit:
         if "error" in opening:
             raise opening["error"]
         if not config.is_named:
-            config.take_name(opening["name"])  # rank 0's
+            config.take_name(opening["name"])  # the name that rank 0 has chosen
         directory = opened or Directory(pathlib.Path(opening["path"]), opening["name"])
         directory.run_id, directory.attempt = opening["run_id"], opening["attempt"]
         directory.start, directory.reports_before, directory.writes_as = (
@@ -197,7 +197,7 @@ class _Fit:
                         value = _loop_call.called(loop, config)
                         _behind.join()
                     except _behind.LoopInterrupted:
-                        _behind.join()  # raises why
+                        _behind.join()  # raises the error of a report that was made behind the loop
                         raise
                 hooks.call("on_shutdown")
                 session.wait_for_ends()
@@ -236,7 +236,7 @@ class _Fit:
 
 
 class _Kept(Submission):
-    """The submission for the run's directory. It would be sent to the head on a cluster."""
+    """The submission that is stored in the run's directory. On a cluster, the same submission is sent to the head."""
 
     def _resume_from(self) -> dict[str, str] | None:
         given = self.trainer.resume_from_checkpoint
@@ -245,7 +245,7 @@ class _Kept(Submission):
 
 @contextlib.contextmanager
 def _kept_code(trainer: Training) -> Iterator[None]:
-    """Makes the modules of the run from which this trainer was restored importable."""
+    """Makes the modules of the run from which this trainer was restored importable during the block."""
     _, archive = trainer._code or ("", b"")
     if not archive:
         yield
@@ -261,7 +261,7 @@ def _kept_code(trainer: Training) -> Iterator[None]:
 
 
 def _loaded(value: Any) -> Any:
-    """Unpickles a part that a restored trainer keeps pickled."""
+    """Unpickles a part that a restored trainer keeps in pickled form."""
     return value.load() if isinstance(value, _package.Pickled) else value
 
 

@@ -19,8 +19,8 @@ class Ranks(Protocol):
     node_rank: int
 
     def gather(self, value: Any, doing: str) -> list[Any]:
-        """Returns every rank's value on every rank, by rank. It is a barrier. `doing` describes the call. All ranks
-        raise RuntimeError if their `doing` differ.
+        """Returns every rank's value on every rank, in the order of ranks. All ranks must call it. `doing` describes
+        the call. All ranks raise RuntimeError if their `doing` differ.
         """
         ...
 
@@ -105,8 +105,8 @@ def node_name() -> str:
 
 
 def torchruns_own_name() -> str:
-    """Returns a name that is the same in every start of one torchrun. It is made from the parent process, which is
-    torchrun.
+    """Returns a name that is the same in every start of one torchrun. It is made from the id and the start time of the
+    parent process, which is torchrun.
     """
     parent = os.getppid()
     try:

@@ -1,5 +1,6 @@
-"""The session of local mode: the calls of `rtrain.train` in the process that called `fit()`, or in torchrun's ranks.
-It does itself, synchronously, the agent's work on a cluster: a report returns when its checkpoint is committed.
+"""The session of local mode: implements the calls of `rtrain.train` in the process that called `fit()`, or in
+torchrun's ranks. It does the work that an agent does on a cluster, and does it synchronously: `report` returns when its
+checkpoint is committed.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from rtrain.train._values._metrics import nested
 from rtrain.train._worker import _behind
 from rtrain.train._worker._library import CheckpointUploadError
 
-_DELETIONS_MOST = 10  # deletions with one report, the worst first; the head has the same limit
+_DELETIONS_MOST = 10  # most checkpoints that one report deletes, the worst first; the head has the same limit
 Reported = Callable[[list[dict[str, Any]], Checkpoint | None], None]
 
 
@@ -56,19 +57,21 @@ class LocalSession:
         self._facts = facts
         self._ranks = ranks
         self._directory = directory
-        self._keep = keep  # CheckpointConfig
+        self._keep = keep  # the run's CheckpointConfig
         self._reported = reported
         self._calls = 0  # number of calls of report()
-        self._index = 0  # number of the present report; reports are made in the order of their calls
+        self._index = 0  # number of the current report; reports are made in the order of their calls
         self._interrupt = _behind.interrupting_this_thread()
         self._unscored_noticed = False
         self._names_given = Names()
         self._latest: Checkpoint | None = None
-        self._own_directories: set[str] = set()  # directories from checkpoint_dir()
-        self._reported_directories: set[str] = set()  # the directories that are reported behind the loop
-        self._statuses: dict[str, ReportedCheckpointStatus] = {}  # state of each requested validation, by checkpoint
+        self._own_directories: set[str] = set()  # directories that checkpoint_dir() has made
+        self._reported_directories: set[str] = set()  # directories of reports that are made behind the loop
+        # key: the checkpoint; value: state of the validation that was requested for it
+        self._statuses: dict[str, ReportedCheckpointStatus] = {}
         self.last_metrics: list[str] = []
-        self.sweeper: _elsewhere.Sweeper | None = None  # on rank 0, if checkpoint files are on another file system
+        # set on rank 0 if the checkpoints' files are on another file system
+        self.sweeper: _elsewhere.Sweeper | None = None
         self.shards: Any = None
         self.stop: Callable[[str, dict[str, Any]], bool] | None = None
         self.validate: Callable[[Checkpoint, object], Mapping[str, Any]] | None = None
@@ -116,8 +119,8 @@ class LocalSession:
         return calls, self._place(calls)
 
     def _brought(self, call: ReportCall, name: str) -> ReportCall:
-        """Calls the caller's upload function, if there is one. Returns the call with the directory that the function
-        has filled.
+        """Calls the upload function of the report, if there is one. Returns the call with the directory in which the
+        function has stored the files.
         """
         if call.directory is None:
             return call
@@ -145,9 +148,9 @@ class LocalSession:
             self._end_when_reached(metrics[0])
 
     def _put_by_functions(self, call: ReportCall, name: str, calls: list[Any]) -> tuple[str, list[Any]]:
-        """Finds the directory of files that the ranks' upload functions stored. Returns the checkpoint's directory,
-        which may be another one in the run's directory, and the calls with their files. All ranks raise ValueError
-        if one rank used an invalid place.
+        """Finds the directory in which the ranks' upload functions have stored the files. Returns the checkpoint's
+        directory, which may be another one in the run's directory than `name`, and the calls with their files. All
+        ranks raise ValueError if one rank used an invalid place.
         """
         own = self._names(call)
         place, fault = self._place_of_function(call, name)
@@ -162,8 +165,8 @@ class LocalSession:
         return (name, calls) if places in ([], [name]) else (self._claimed_place(places), calls)
 
     def _place_of_function(self, call: ReportCall, name: str) -> tuple[str, str]:
-        """Returns the directory of the run, other than `name`, that this rank's function returned; empty if there is
-        none. Also returns why it cannot be a checkpoint.
+        """Returns the directory of the run that this rank's function has returned, if it is not `name`; otherwise an
+        empty text. Also returns why that directory cannot be a checkpoint; empty: it can.
         """
         if call.upload_fn is None or call.directory is None or is_place(call.directory, self._facts.run_path, name):
             return "", ""
@@ -190,13 +193,13 @@ class LocalSession:
         return tempfile.mkdtemp(prefix=f"rank-{self._facts.world_rank}-", dir=aside)
 
     def sweep(self) -> None:
-        """Removes, on rank 0, files elsewhere of checkpoints that are kept no more."""
+        """On rank 0, removes files that lie on another file system and belong to checkpoints that are no longer kept."""
         if self.sweeper is None:
             return
         kept = [manifest.parent.name for manifest in self._directory.path.glob(f"*/{MANIFEST}")]
         try:
             self.sweeper.sweep(kept, lambda name: _elsewhere.pointers(self._directory.path / name))
-        except Exception as error:  # the user's file system may raise anything; the report has been made
+        except Exception as error:  # The user's file system may raise any exception; the report has been made.
             print(f"rtrain: files of checkpoints that are gone stay for now: {error}", file=sys.stderr, flush=True)
 
     def _end_when_reached(self, metrics: dict[str, Any]) -> None:
@@ -211,13 +214,13 @@ class LocalSession:
         self._ranks.gather(None, f"has ended after {self._index} reports")
 
     def _names(self, call: ReportCall) -> list[str] | None:
-        """Returns the files that this rank reports; None without a checkpoint."""
+        """Returns the names of the files that this rank reports; None if it reports no checkpoint."""
         if call.directory is None:
             return None
         return files_below(pathlib.Path(call.directory))
 
     def _place(self, calls: list[Any]) -> str:
-        """Returns the checkpoint's directory; empty if no rank reports files."""
+        """Returns the name of the checkpoint's directory; empty if no rank reports files."""
         if all(names is None for _, _, names, _, _ in calls):
             return ""
         if places := sorted({place for *_, place in calls if place}):
@@ -232,13 +235,15 @@ class LocalSession:
         return f"{name}-a{self._facts.attempt:03d}"
 
     def _place_in_run(self, call: ReportCall) -> str:
-        """Returns the directory of the run that this rank reports in place; empty if it does not."""
+        """Returns the directory in the run's directory that this rank reports and that becomes the checkpoint itself.
+        Returns an empty text if the rank reports no such directory.
+        """
         if call.upload is not CheckpointUploadMode.NO_UPLOAD or call.directory is None or call.upload_fn is not None:
             return ""
         return place_in_run(call, self._facts)
 
     def _claims(self, wish: str, *, in_place: bool = False) -> bool:
-        """Returns, on rank 0, whether this report gets exactly the name `wish`."""
+        """On rank 0, returns whether this report gets exactly the name `wish`."""
         if self._facts.world_rank != 0:
             return False
         try:
@@ -250,7 +255,9 @@ class LocalSession:
             return False
 
     def _bring(self, call: ReportCall, name: str, calls: list[Any]) -> tuple[list[dict[str, Any]], str]:
-        """Brings this rank's files into the directory that all share: one name from several ranks is the lowest rank's."""
+        """Moves or copies this rank's files into the directory that all ranks share. If several ranks report a name,
+        the file of the lowest rank is used.
+        """
         rank, source = self._facts.world_rank, call.directory
         if source is None:
             return [], ""
@@ -259,7 +266,8 @@ class LocalSession:
             print(f"rtrain: rank {rank}: {', '.join(twice[:3])} came from a lower rank too, whose is kept", file=sys.stderr)
         target = self._directory.path / name
         try:
-            move = call.owned and call.upload_fn is None  # a function's files are in place already
+            # files that an upload function has stored are in place already
+            move = call.owned and call.upload_fn is None
             return take_files(pathlib.Path(source), target, own_files, rank, move=move), ""
         except OSError as error:
             return [], f"rank {rank}: {error}"
@@ -303,9 +311,9 @@ class LocalSession:
 
     def _discard(self, call: ReportCall, name: str, calls: list[Any]) -> list[str]:
         """Undoes a failed commit. Rank 0 removes the manifest, which may exist though it could not be made durable.
-        Every rank moves its files back, then rank 0 removes the directory. The directory stays if it may hold the
-        only copy of files: if they were reported in place, stored by a rank's function, or could not be moved back.
-        Returns messages about that.
+        Every rank moves its files back, then rank 0 removes the directory. The directory stays if it may hold the only
+        copy of files: if they were reported in place, stored by a rank's function, or could not be moved back. Returns
+        messages about files that stay.
         """
         target = self._directory.path / name
         faults: list[str] = []
@@ -334,7 +342,7 @@ class LocalSession:
         metrics: dict[str, Any] = {}
         try:
             status, metrics = self._validation(call, committed.name)
-            if metrics:  # later starts use the metrics of the validation too
+            if metrics:  # later starts of the loop get the metrics of the validation too
                 all_metrics = _metrics.encode({**ReportCall(committed.manifest["metrics"]).metrics, **metrics})
                 self._directory.write_manifest(
                     committed.name, self._index, committed.manifest["files"], all_metrics, self._facts.world_size
@@ -360,8 +368,8 @@ class LocalSession:
         return ReportedCheckpointStatus.VALIDATED, metrics if isinstance(metrics, dict) else {}
 
     def forget_worse(self, *, succeeded: bool = False) -> None:
-        """Removes the worse checkpoints. Keeps the latest beside the k best. Keeps the one from which this attempt
-        started until the attempt has its own first.
+        """Removes the worst checkpoints. Keeps the k best, and also the latest. Keeps the checkpoint from which this
+        attempt started until the attempt has a checkpoint of its own.
         """
         if self._keep.num_to_keep is None:
             return
@@ -385,8 +393,8 @@ class LocalSession:
             self._directory.remove(by_name[name])
 
     def _unscored(self, kept: list[Checkpoint]) -> bool:
-        """Returns whether no checkpoint has the score, which then must be a mistake: retention would delete the best
-        ones. Prints that once.
+        """Returns whether no checkpoint has the score. Then the score's name must be a mistake, and retention would
+        delete the best checkpoints. Prints that once.
         """
         name = self._keep.checkpoint_score_attribute
         if not name or any(nested(checkpoint.metrics, name) is not None for checkpoint in kept):
@@ -409,7 +417,7 @@ class LocalSession:
         return None if start is None else self._as_checkpoint(start)
 
     def start_from(self, checkpoint: Checkpoint | None) -> None:
-        """Starts from `resume_from_checkpoint`, if the run has no checkpoint of its own."""
+        """Uses `resume_from_checkpoint` as the start, if the run has no checkpoint of its own."""
         if checkpoint is not None and self._directory.start is None:
             self._latest = checkpoint
 
@@ -424,7 +432,7 @@ class LocalSession:
         ]
 
     def should_checkpoint(self) -> bool:
-        return False  # local mode has no preemption
+        return False  # local mode has no preemption, so no checkpoint is ever requested
 
     def resize_info(self) -> ResizeInfo:
         size = self._facts.world_size
@@ -470,7 +478,8 @@ class LocalSession:
         return _loop_environment.scratch_dir()
 
     def flush(self, timeout_s: float | None) -> None:
-        _behind.join()  # all other reports return after their checkpoint is committed
+        # only reports behind the loop must be waited for; all others return after their checkpoint is committed
+        _behind.join()
 
 
 def _decoded(metrics: dict[str, Any]) -> dict[str, Any]:

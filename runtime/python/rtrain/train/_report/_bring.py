@@ -22,23 +22,25 @@ from rtrain.train._run_directory._elsewhere import Elsewhere
 from rtrain.train._values._checkpoint_names import MANIFEST
 from rtrain.train._values._facts import CheckpointUploadMode, Facts
 
-_NOTE = ".rtrain-in-place"  # the name that the agent looks for
+_NOTE = ".rtrain-in-place"  # name of a file in a staged directory that the agent reads
 _NOT_KEPT = ("__pycache__", ".torchelastic-error.json")
 
 
 def brought(call: ReportCall, elsewhere: Elsewhere | None, facts: Facts, index: int, number: int) -> ReportCall:
-    """Returns the report with its files staged for the worker library. elsewhere: where the run's files lie, if not
-    on rtrain's storage. index: the number of the report as the agent counts; number: as this process does."""
+    """Returns the report with its files staged for the worker library. elsewhere: the place of the run's files if they
+    are not on rtrain's storage, else None. index: the agent's number of the report; number: this process's number of
+    it.
+    """
     prepared_call = prepared(call, facts, index, _worker.fresh_directory)
     return carried(prepared_call, elsewhere, facts, number, _worker.fresh_directory)
 
 
 def prepared(call: ReportCall, facts: Facts, index: int, fresh: Callable[[], str]) -> ReportCall:
-    """Returns the report with its files staged for the worker library. Raises ValueError for a directory that must
-    be in the run's directory but is not.
+    """Returns the report with its files staged for the worker library. Raises ValueError if the reported directory must
+    be in the run's directory and is not.
 
-    Ranks do not communicate here, so any subset of them may report files. `index` counts this rank's reports,
-    `fresh` returns a staged directory.
+    Ranks do not communicate here, so any subset of them may report files. `index` counts this rank's reports, `fresh`
+    returns a new directory for staged files.
     """
     in_place = call.upload is CheckpointUploadMode.NO_UPLOAD
     if in_place:
@@ -88,9 +90,9 @@ def one_in_the_other(directory: str, other: str) -> bool:
 
 
 def _in_place(call: ReportCall, facts: Facts, index: int, fresh: Callable[[], str], *, first: bool | None = None) -> ReportCall:
-    """Reports a directory that already lies in the run's directory and becomes the checkpoint itself. If several
-    ranks report one directory, the first of them stages a note with its path. first: whether this rank is the first;
-    None: not known.
+    """Returns the report of a directory that lies in the run's directory and becomes the checkpoint itself. If several
+    ranks report one directory, the first of them stages a note with its path, for the agent. first: whether this rank
+    is the first; None: not known.
     """
     name = _place.place_in_run(call, facts)
     given = pathlib.Path(facts.run_path).resolve() / name
@@ -99,18 +101,19 @@ def _in_place(call: ReportCall, facts: Facts, index: int, fresh: Callable[[], st
         if claim is Claim.TAKEN:
             raise ValueError(_place.taken(facts.run_path, name))
         first = claim is Claim.FIRST
-    if not first:  # an earlier rank reports the directory, with the files of this rank
+    if not first:  # an earlier rank reports this directory, including this rank's files
         return dataclasses.replace(call, directory=None)
-    (given / MANIFEST).unlink(missing_ok=True)  # the manifest of the checkpoint from which these files were copied
+    # removes the manifest of the checkpoint from which these files were copied
+    (given / MANIFEST).unlink(missing_ok=True)
     staged = pathlib.Path(fresh())
-    # An older agent accepts a name alone.
+    # An older agent accepts only a name here.
     (staged / _NOTE).write_text(f"{given}\0{name}" if "/" in name else str(given))
     return dataclasses.replace(call, directory=str(staged), directory_name=None, owned=True)
 
 
 def carried(call: ReportCall, elsewhere: Elsewhere | None, facts: Facts, report: int, fresh: Callable[[], str]) -> ReportCall:
-    """Returns the report with pointers in place of its files, and copies the files to the run's file system, if the
-    run has one. `fresh` returns a new directory.
+    """If the run's files lie on another file system, copies the report's files there, and returns the report with
+    pointers in place of its files. `fresh` returns a new directory.
     """
     if elsewhere is None or call.directory is None:
         return call
@@ -135,8 +138,8 @@ def _without_code(call: ReportCall, fresh: Callable[[], str]) -> ReportCall:
 
 
 def _code(listed: pathlib.Path) -> dict[str, str]:
-    """Returns the first content of the start directory, by relative path: "d" for a directory, "f BYTES MTIME_NS"
-    for a file, "l TARGET" for a link.
+    """Reads what the start directory contained when the code had been unpacked. Returns, by relative path: "d" for a
+    directory, "f BYTES MTIME_NS" for a file, "l TARGET" for a link.
     """
     came: dict[str, str] = {}
     words = iter(os.fsdecode(listed.read_bytes()).split("\0"))

@@ -19,16 +19,16 @@ from rtrain.train._values._facts import CheckpointUploadMode
 class ReportCall:
     """One call of `report`, with checked arguments."""
 
-    metrics_json: str  # strict JSON, see _metrics
-    directory: str | None = None  # an absolute path
+    metrics_json: str  # metrics as strict JSON (see _values/_metrics.py)
+    directory: str | None = None  # absolute path of the reported directory; None: no checkpoint
     directory_name: str | None = None
-    upload: CheckpointUploadMode | None = None  # None: the run's default
-    owned: bool = False  # the directory may be moved
-    removed: bool = False  # the directory is removed once its files are staged, unless it is needed elsewhere
+    upload: CheckpointUploadMode | None = None  # when `report` returns; None: as the run's default
+    owned: bool = False  # True: the directory may be moved
+    removed: bool = False  # True: the directory is removed once its files are staged, unless it is needed elsewhere
     upload_fn: Callable[[Checkpoint, str], Checkpoint] | None = None
-    validation: object = False  # a bool, or a ValidationTaskConfig
+    validation: object = False  # False, True, or a ValidationTaskConfig
     given: Checkpoint | None = None  # the checkpoint that `report` was called with
-    # A directory to remove once the report is made, since its files are stored elsewhere.
+    # A directory to remove after the report is made, because its files are stored elsewhere.
     left_over: LeftOver | None = None
 
     @property
@@ -45,7 +45,7 @@ class ReportCall:
 
     def directory_to_remove(self, run_path: str) -> LeftOver | None:
         """Returns the reported directory, opened so that it can be removed. Returns None if it is not to be removed."""
-        with contextlib.suppress(OSError):  # the upload function has moved the directory
+        with contextlib.suppress(OSError):  # an OSError means that the upload function has moved the directory
             return LeftOver(str(self.directory)) if self.may_remove_directory(run_path) else None
         return None
 

@@ -20,7 +20,9 @@ def check(call: ReportCall, elsewhere: Elsewhere | None, facts: Facts, *, valida
 
 
 def _check_elsewhere(call: ReportCall) -> None:
-    """Raises ValueError if the loop would store the files itself."""
+    """Raises ValueError if the loop wants to store the files itself, although the run's files lie on another file
+    system.
+    """
     if call.upload_fn is not None or call.upload is CheckpointUploadMode.NO_UPLOAD:
         what = "checkpoint_upload_fn" if call.upload_fn is not None else "CheckpointUploadMode.NO_UPLOAD"
         raise ValueError(
@@ -30,8 +32,8 @@ def _check_elsewhere(call: ReportCall) -> None:
 
 
 def check_place(what: str, facts: Facts) -> None:
-    """Raises ValueError unless the run's directory is a mounted path, as the loop needs to store files there itself.
-    The check comes before any upload.
+    """Raises ValueError unless the run's directory is a mounted path, which the loop needs for storing files there
+    itself. To be called before any upload.
     """
     if "://" in facts.run_path:
         raise ValueError(

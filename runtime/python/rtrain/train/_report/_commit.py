@@ -14,7 +14,7 @@ _UPLOADS = {
     CheckpointUploadMode.SYNC: 1,
     CheckpointUploadMode.ASYNC: 2,
     CheckpointUploadMode.NO_UPLOAD: 3,
-}  # the values of rtw_report_args
+}  # the values of the enum fields of rtw_report_args
 
 
 def commit_metrics(handle: ctypes.c_void_p, call: ReportCall) -> None:
@@ -25,8 +25,8 @@ def commit_metrics(handle: ctypes.c_void_p, call: ReportCall) -> None:
 
 
 def commit(handle: ctypes.c_void_p, call: ReportCall, run_path: str) -> None:
-    """Makes the report. Its files are staged for the agent; without a directory, another rank reports them. Then
-    removes the reported directory if the report owns it. Raises CheckpointUploadError, Stopped and other errors of
+    """Makes the report. Its files are staged for the agent. If it has no directory, another rank may report the files.
+    Then removes the reported directory if the report owns it. Raises CheckpointUploadError, Stopped and other errors of
     the worker library.
     """
     arguments = ReportArgs(call.metrics_json.encode())

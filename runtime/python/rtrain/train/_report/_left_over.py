@@ -14,7 +14,7 @@ import time
 from rtrain.train._run_directory import _shared_copy
 from rtrain.train._values._checkpoint_names import MANIFEST
 
-_TRIES = 1000  # each waits for a millisecond
+_TRIES = 1000  # number of tries to get the lock; each waits for a millisecond
 
 
 class LeftOver:
@@ -28,8 +28,8 @@ class LeftOver:
         self._held = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def remove(self) -> None:
-        """Renames the directory under a lock if its name still belongs to it, then removes it. If the rename fails,
-        the directory keeps its files.
+        """Renames the directory under a lock, if its name still belongs to it, and then removes it. If the rename
+        fails, the directory and its files stay.
         """
         aside = os.path.join(os.path.dirname(self.path), f".rtrain-removed-{os.fstat(self._held).st_ino}")  # noqa: PTH118, PTH120
         try:
@@ -37,7 +37,7 @@ class LeftOver:
             if self._is(self.path):
                 os.rename(self.path, aside)  # noqa: PTH104
         except FileNotFoundError:
-            pass  # another rank has removed it
+            pass  # another rank has removed the directory already
         except OSError as error:
             print(
                 f"rtrain: the reported directory {self.path} stays: it cannot be renamed, to be removed: {error}", file=sys.stderr
@@ -75,15 +75,15 @@ class LeftOver:
 
 
 def _holds_checkpoints(directory: pathlib.Path, run_path: str) -> bool:
-    """Returns whether the directory is in the run's directory and contains checkpoints that were reported in place."""
+    """Returns whether the directory lies in the run's directory and contains checkpoints that were reported in place."""
     run = pathlib.Path(run_path).resolve()
     return "://" not in run_path and run in directory.parents and (run / "names" / directory.relative_to(run)).is_dir()
 
 
 def is_needed(directory: str, run_path: str) -> bool:
     """Returns whether the directory must stay. It must if it is, contains or lies in a committed checkpoint, a run's
-    directory, or a copy that processes of this machine share. It must also if it contains the current directory, the
-    home, the Python or the run of this process. Returns True if that cannot be determined.
+    directory, or a copy that processes of this machine share. It must also stay if it contains the current directory,
+    the home, the Python or the run of this process. Returns True if that cannot be determined.
     """
     try:
         reported = pathlib.Path(directory).resolve()

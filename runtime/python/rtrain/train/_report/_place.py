@@ -1,5 +1,6 @@
-"""Names of reports' directories in the run's directory: those that every rank finds by itself, and those of directories that are reported
-in their place."""
+"""Names of the directories of reports' checkpoints in the run's directory. Every rank finds the name by itself, or the
+name is that of a directory that is reported in its place.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +17,14 @@ from rtrain.train._values._facts import Facts
 
 
 def name_of(call: ReportCall, index: int) -> str:
-    """Returns the name of a report's checkpoint for errors."""
+    """Returns the name of a report's checkpoint for messages of errors."""
     return call.directory_name or f"checkpoint_{index:06}"
 
 
 def name_for_fn(call: ReportCall, facts: Facts, index: int) -> tuple[str, bool | None]:
-    """Returns a name for the checkpoint that every rank of this report computes alike, and that no other report has.
-    Agents never use this form. Also returns whether this rank claimed the name first; None: no claim was made.
+    """Returns a name for the checkpoint. Every rank of this report computes the same name, and no other report has it.
+    Agents never use names of this form. Also returns whether this rank was the first to claim the name; None: no claim
+    was made.
     """
     wish = call.directory_name
     if not wish:
@@ -40,7 +42,7 @@ def is_place(directory: str, run_path: str, name: str) -> bool:
 
 
 def taken(run_path: str, name: str) -> str:
-    """Returns the reason why a directory in the run's directory cannot be this report's checkpoint."""
+    """Returns why a directory in the run's directory cannot be this report's checkpoint; empty if it can."""
     run = pathlib.Path(run_path).resolve()
     if (run / "names" / name).is_dir():
         return f"{run / name} holds checkpoints of this run, and cannot be one itself: report another directory"
@@ -79,7 +81,7 @@ def place_in_run(call: ReportCall, facts: Facts) -> str:
 
 
 def _check_name(given: pathlib.Path, name: str, facts: Facts) -> None:
-    """Raises ValueError unless a checkpoint of this attempt may have the name in this run."""
+    """Raises ValueError unless a checkpoint of this attempt may have the name."""
     deeper = "/" in name
     if not deeper and _checkpoint_names.has_attempt(name):
         if int(name.rpartition("-a")[2]) != facts.attempt:

@@ -21,16 +21,17 @@ from rtrain.train._worker._library import library
 class Reports:
     def __init__(self) -> None:
         self.count = 0  # number of calls of `make`
-        self.taken_over: set[str] = set()  # directories of checkpoint_dir() that reports have moved, or will move
-        self.given_away: set[str] = set()  # directories that reports own without `owned` in their calls
-        self._limit_s: float | None = None  # None: not read yet
+        self.taken_over: set[str] = set()  # directories of checkpoint_dir() that reports have moved or will move
+        # directories that reports may move although `owned` is not set in their calls
+        self.given_away: set[str] = set()
+        self._limit_s: float | None = None  # limit of `within_limit`, in s; None: not read yet
 
     @functools.cached_property
     def facts(self) -> Facts:
         return _worker.facts()
 
     def make(self, call: ReportCall, *, validates: bool, then: Callable[[ReportCall], None] | None) -> None:
-        """Makes the report, or has it made behind the loop. ValueError for one that cannot be made.
+        """Makes the report, or queues it to be made behind the loop. Raises ValueError if it cannot be made.
 
         validates: the run has a validation. then: called when every rank has made the report.
         """
@@ -49,7 +50,8 @@ class Reports:
             call = dataclasses.replace(call, owned=True)
         report = _Report(self, handle, call, elsewhere, self.count, then)
         if call.goes_behind:
-            self.taken_over.add(str(call.directory))  # not removed before the upload function has read it
+            # the directory must not be removed before the upload function has read it
+            self.taken_over.add(str(call.directory))
             _behind.start(f"report {report.number}, {_place.name_of(call, report.number)}", report.make_behind, _behind.fail)
         else:
             report.make()
@@ -59,7 +61,8 @@ class Reports:
         if not self._limit_s:
             commit()
             return
-        from rtrain.train._worker import _collective_limit  # imported here, since it imports the client of the head
+        # imported in the function, since the module imports the client of the head
+        from rtrain.train._worker import _collective_limit
 
         _collective_limit.within(self._limit_s, commit, _collective_limit.Coming(self.facts, "report", number, "report()"))
 
@@ -88,7 +91,7 @@ class _Report:
     def _brought(self) -> ReportCall:
         if self.call.directory is None:
             return self.call
-        index = int(library().rtw_next_report(self.handle)) or self.number  # the agent's number of the report
+        index = int(library().rtw_next_report(self.handle)) or self.number  # number of the report as the agent counts
         return _bring.brought(self.call, self.elsewhere, self.reports.facts, index, self.number)
 
     def _commit(self, call: ReportCall) -> None:

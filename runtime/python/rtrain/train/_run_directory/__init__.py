@@ -1,3 +1,3 @@
-"""The files of runs and checkpoints: reads a run's directory anywhere, writes one on this machine, and supports the
-user's own file systems.
+"""Reads a run's directory wherever it is, writes one on this machine, and supports file systems that the user's script
+gives.
 """

@@ -15,17 +15,17 @@ from rtrain.train._values import _checkpoint_names
 
 class Claim(enum.Enum):
     FIRST = "FIRST"  # the name was free
-    AGAIN = "AGAIN"  # this report has the name already; another of its ranks or an earlier try claimed it
+    AGAIN = "AGAIN"  # this report has the name already: another rank of it, or an earlier try, has claimed the name
     TAKEN = "TAKEN"
 
 
 def claim_name(run: pathlib.Path, name: str, attempt: int, report: int) -> Claim:
-    """Claims the name in names/<name> for the report, and returns the result. Returns TAKEN also if other files have
-    the name.
+    """Claims the name for the report by the file names/<name>, and returns the result. Returns TAKEN also if the name
+    belongs to other files of the run.
     """
     if _checkpoint_names.fault_of(name):
         return Claim.TAKEN
-    # Checked before the claim, since the owner of the name adds files.
+    # These files are looked for before the claim, since the owner of the name adds files after its claim.
     files = (run / name).is_file() or any((run / name).rglob("*"))
     if files and not (run / "names" / name).exists():
         return Claim.TAKEN
@@ -49,8 +49,8 @@ def claim_in_place(run: pathlib.Path, name: str, attempt: int, report: int) -> C
 
 
 def _sync_above(run: pathlib.Path, places: list[pathlib.Path]) -> None:
-    """Writes the folders above the places, up to the run's, to disk. A checkpoint's directory may be created after
-    its claim.
+    """Syncs the folders that contain the places, up to the run's directory. Needed because a checkpoint's directory may
+    be created after its claim.
     """
     above = {folder for place in places for folder in place.parents if run in folder.parents and folder.is_dir()}
     for folder in [*sorted(above, key=lambda path: len(path.parts), reverse=True), run]:

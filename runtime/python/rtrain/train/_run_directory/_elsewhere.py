@@ -32,20 +32,22 @@ RUN = ".rtrain-run.json"
 _POINTER = re.compile(r"\.rtrain-elsewhere-(\d+)\.json")
 _OF_REPORT = re.compile(r"checkpoint_(\d+)-a(\d+)-(.+)")
 _PIECE = 4 << 20
-_MOST = 10  # number of directories that are removed at a time
+_MOST = 10  # most directories that are removed at a time
 _SHOWN = 5
 
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """filesystem: one of pyarrow or fsspec. path: the folder of the runs' directories on it."""
+    """Where a run's checkpoint files lie. filesystem: an object of pyarrow or fsspec. path: the folder of the runs'
+    directories on it.
+    """
 
-    filesystem: Any = field(repr=False)  # it may hold keys
+    filesystem: Any = field(repr=False)  # not shown by repr, since it may hold keys
     path: str
 
     def begin(self, facts: Facts) -> None:
-        """Writes rtrain's path of the run to the file system, on rank 0. A file system that cannot be written fails
-        here, before the loop begins.
+        """On rank 0, writes rtrain's path of the run to the file system. If the file system cannot be written, this
+        fails before the loop begins.
         """
         there, top = _filesystems.as_pyarrow(self.filesystem), f"{self.path}/{facts.experiment_name}"
         there.create_dir(top, recursive=True)
@@ -100,9 +102,9 @@ class Elsewhere:
             )
 
     def remove_gone(self, facts: Facts, alive: set[str], seen: set[str]) -> list[str]:
-        """Removes directories of this run to which no pointer leads any more: of this attempt those that had one
-        (`seen`), and those of earlier attempts. Removes at most ten at a time, the oldest first. Directories that
-        may still be committed stay.
+        """Removes directories of this run's checkpoints to which no pointer leads any more. In this attempt, only
+        directories that once had a pointer (`seen`) are removed, since others may still be committed. Removes at most
+        ten at a time, the oldest first. `alive`: directories to which a pointer leads.
         """
         import pyarrow.fs  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
@@ -132,7 +134,7 @@ def _files_of(pointers: list[dict[str, Any]]) -> dict[str, tuple[str, dict[str, 
 
 
 def _fetched(there: Any, path: str, entry: dict[str, Any], to_file: pathlib.Path) -> str:
-    """Copies a file. Returns the fault; empty if there is none."""
+    """Copies a file and checks it. Returns what is wrong with it; empty if nothing is."""
     digest, size = hashlib.sha256(), 0
     to_file.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -150,7 +152,7 @@ def _fetched(there: Any, path: str, entry: dict[str, Any], to_file: pathlib.Path
 
 # -- the file systems of runs, in this process
 # ----------------------------------------------------------------------------------
-_known: dict[str, Elsewhere] = {}  # key: the run's path
+_known: dict[str, Elsewhere] = {}  # key: path of the run
 
 
 def remember(run_path: str, elsewhere: Elsewhere) -> None:
@@ -163,7 +165,7 @@ def known_runs() -> list[str]:
 
 
 def of(path: str) -> Elsewhere | None:
-    """Returns the place of the files of a run, or of a checkpoint in it."""
+    """Returns where the files of a run, or of a checkpoint in it, lie; None: on rtrain's storage."""
     runs = [run_path for run_path in _known if path == run_path or path.startswith(run_path + "/")]
     return _known[max(runs, key=len)] if runs else None
 
@@ -177,7 +179,9 @@ def pointers(folder: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
 @contextlib.contextmanager
 def fetched(path: str, pointer_list: list[dict[str, Any]]) -> Iterator[str]:
-    """Gives a directory with the files that the checkpoint's pointers name. Readers of this machine share it."""
+    """Gives a context with a directory of the files that the checkpoint's pointers name. All readers on this machine
+    share the directory.
+    """
     elsewhere = of(path)
     if elsewhere is None:
         raise RuntimeError(
@@ -190,18 +194,20 @@ def fetched(path: str, pointer_list: list[dict[str, Any]]) -> Iterator[str]:
 
 
 class Sweeper:
-    """Removes files without a pointer: rank 0 at its reports, and the driver at the end of the run."""
+    """Removes files on the other file system to which no pointer leads: on rank 0 after its reports, and in the driver
+    at the end of the run.
+    """
 
     def __init__(self, elsewhere: Elsewhere, facts: Facts) -> None:
         self._elsewhere = elsewhere
         self._facts = facts
-        # The directories that a checkpoint's pointers name, by the checkpoint's name.
+        # key: a checkpoint's name; value: the directories that its pointers name
         self._directories: dict[str, set[str]] = {}
         self._seen: set[str] = set()
 
     def sweep(self, kept: Iterable[str], read: Callable[[str], list[dict[str, Any]]]) -> int:
-        """Returns the number of removed directories. kept: the names of present checkpoints. If one of them cannot
-        be read now, removes nothing.
+        """Removes directories and returns their number. kept: names of the checkpoints that exist. If one of them
+        cannot be read now, removes nothing.
         """
         names = set(kept)
         for name in names - self._directories.keys():
@@ -212,4 +218,4 @@ class Sweeper:
         return len(removed)
 
 
-public_in("rtrain.train._elsewhere", Elsewhere)  # pickles of version 0.1.0 use this name
+public_in("rtrain.train._elsewhere", Elsewhere)  # pickles of version 0.1.0 contain this name

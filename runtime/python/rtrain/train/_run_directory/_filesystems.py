@@ -14,7 +14,8 @@ from typing import Any
 from rtrain.train._values import _names
 
 KEYS = {"AWS_ACCESS_KEY_ID": "access_key", "AWS_SECRET_ACCESS_KEY": "secret_key", "AWS_SESSION_TOKEN": "session_token"}
-# Variables by both of their names: whatever reads them finds the same, and no agent's or driver's own under the other name.
+# Each setting is given by both of its variables. So a program that reads either one finds the same value, and no value
+# of the agent or driver.
 _SERVER = {
     **{"AWS_ENDPOINT_URL": "endpoint", "AWS_ENDPOINT_URL_S3": "endpoint"},
     **{"AWS_REGION": "region", "AWS_DEFAULT_REGION": "region"},
@@ -32,7 +33,9 @@ _PLAIN: dict[str, tuple[object, ...]] = {
 
 @dataclass(frozen=True)
 class Place:
-    """path: a plain path, or a URI. variables: AWS_* for the server and region. keys: AWS_* for the account."""
+    """A path as nodes use it. path: a plain path, or a URI. variables: AWS_* variables for the server and region. keys:
+    AWS_* variables for the account.
+    """
 
     path: str
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -114,7 +117,7 @@ def kind_of(filesystem: Any) -> str:
 
 
 def without_wrappers(filesystem: Any, path: str) -> tuple[Any, str]:
-    """Removes pyarrow's views of a folder and its wrappers of fsspec. Returns the file system below them, and the
+    """Removes pyarrow's views of a folder, and its wrappers of fsspec. Returns the file system inside of them, and the
     path on it.
     """
     while True:
@@ -156,17 +159,17 @@ def _of_s3fs(filesystem: Any) -> dict[str, str]:
         [*(f"client_kwargs[{name!r}]" for name in client), *given_twice, *_not_carried(filesystem, has_endpoint=bool(endpoint))]
     )
     settings = {option: str(outer[option] or inner[option] or "") for option in _OF_S3FS}
-    if settings["access_key"] and not endpoint:  # without an endpoint, s3fs uses the server in its environment
+    if settings["access_key"] and not endpoint:  # if no endpoint is given, s3fs uses the server in its environment
         endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     return {**settings, "endpoint": str(endpoint or ""), "region": str(region or "")}
 
 
 def _not_carried(filesystem: Any, *, has_endpoint: bool) -> list[str]:
-    """Returns the names of the options of an s3fs file system that nodes cannot use."""
+    """Returns the names of those options of an s3fs file system that nodes cannot use."""
     names = [name for name in ("anon", "requester_pays", "req_kw") if getattr(filesystem, name, None)]
     for mapping in ("config_kwargs", "s3_additional_kwargs"):
         names += [f"{mapping}[{name!r}]" for name in getattr(filesystem, mapping, None) or {}]
-    names += sorted(getattr(filesystem, "kwargs", None) or {})  # profile= and other arguments of its session
+    names += sorted(getattr(filesystem, "kwargs", None) or {})  # profile= and other arguments of the session
     if (getattr(filesystem, "storage_options", None) or {}).get("session") is not None:
         names.append("session")
     if getattr(filesystem, "use_ssl", True) is False and not has_endpoint:
@@ -179,7 +182,7 @@ _OF_CLIENT = {"access_key": "access_key_id", "secret_key": "secret_access_key", 
 
 
 def _refuse(odd: Sequence[str]) -> None:
-    """Names alone: a value may be a key or a password."""
+    """Raises ValueError with the names of the options. Values are not shown, since a value may be a key or a password."""
     if odd:
         raise ValueError(
             f"storage_filesystem has {', '.join(odd)}, which the nodes cannot be told: they take an endpoint, a region and keys. Leave it "
@@ -188,13 +191,13 @@ def _refuse(odd: Sequence[str]) -> None:
 
 
 def _on_s3(uri: str, options: Mapping[str, str]) -> Place:
-    """Returns the place on S3. Endpoint and region are sent with keys alone. Without keys the agents use their own
-    settings.
+    """Returns the place on S3. Endpoint and region are sent only together with keys. Without keys, the agents use their
+    own settings.
     """
     _refuse(["an endpoint with a user's name or password in it"] * ("@" in options["endpoint"]))
     keys = {name: options[option] for name, option in KEYS.items() if options.get(option)}
     variables = {name: options[option] for name, option in _SERVER.items() if options.get(option)}
-    if not keys and "AWS_ENDPOINT_URL" in variables:  # the file system too reads keys from this environment
+    if not keys and "AWS_ENDPOINT_URL" in variables:  # the file system object also reads its keys from this environment
         keys = {name: os.environ[name] for name in KEYS if os.environ.get(name)}
     if keys and not {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} <= keys.keys():
         raise ValueError("storage_filesystem has a part of its keys; give access_key and secret_key, or none of them")
@@ -208,18 +211,18 @@ def _on_s3(uri: str, options: Mapping[str, str]) -> Place:
 
 # -- buckets for which this process has other keys than its own
 # ---------------------------------------------------------
-_places: dict[str, dict[str, str]] = {}  # URI to the environment for reading below it
+_places: dict[str, dict[str, str]] = {}  # key: a URI; value: the variables with which this process reads below it
 
 
 def remember(place: Place) -> None:
-    """Makes this process read below the place's URI with the place's keys."""
+    """Lets this process read below the place's URI with the place's keys."""
     if place.environment:
         _places[place.path.rstrip("/")] = place.environment
 
 
 def environment_for(uri: str) -> dict[str, str]:
-    """Returns this process's environment. Below a remembered place, its keys, server and region replace the
-    process's own.
+    """Returns this process's environment for access to the URI. For a URI below a remembered place, that place's keys,
+    server and region replace the process's own.
     """
     known = [place_uri for place_uri in _places if uri == place_uri or uri.startswith(place_uri + "/")]
     if not known:
@@ -230,8 +233,8 @@ def environment_for(uri: str) -> dict[str, str]:
 
 # -- in a worker -------------------------------------------------------------------------------------------------------------
 def filesystem_for(uri: str) -> Any:
-    """Returns the pyarrow file system of a run's path or URI. Raises RuntimeError for runs that the head stores, and
-    ImportError without pyarrow.
+    """Returns the pyarrow file system for a run's path or URI, in a worker. Raises RuntimeError for runs that the head
+    stores, and ImportError without pyarrow.
     """
     import pyarrow.fs  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
@@ -254,5 +257,5 @@ def filesystem_for(uri: str) -> Any:
 
 
 def path_on(uri: str) -> str:
-    """Returns the path without the scheme, as the file system names it."""
+    """Returns the path without its scheme, as the file system object takes it."""
     return uri.partition("://")[2] if "://" in uri else uri

@@ -63,12 +63,12 @@ class LocalDirectory:
 
 @dataclass
 class RemoteDirectory:
-    """A directory that the head reads. `base` is the API route of its files."""
+    """A directory that the head reads. `base`: the API route of its files."""
 
     path: str
     head: Head
     base: str
-    prefix: str = ""  # prefix of the paths in a listing
+    prefix: str = ""  # part of the paths in the head's listing that is removed
 
     def read(self, name: str) -> bytes:
         try:
@@ -216,13 +216,13 @@ def open_run_of(path: str, head: Head | None = None) -> tuple[RunDirectory, str]
         except FileNotFoundError as error:
             missing.append(error)
             if isinstance(error.__cause__, HeadError) and not isinstance(error.__cause__, NotFound):
-                break  # the head does not answer
+                break  # the head does not answer, so the directories further up are not looked for
     raise missing[0] if missing else FileNotFoundError(f"{path} lies in no run's directory")
 
 
 def _runs_above(path: str) -> list[tuple[str, str]]:
-    """Returns the directories above that may be the run's, the nearest first, each with the rest of the path. A
-    bucket itself is no run.
+    """Returns the directories above the path that may be a run's directory, the nearest first, each with the rest of
+    the path. A bucket itself is not a run.
     """
     scheme, _, rest = path.rpartition("://")
     parts = rest.split("/")
@@ -259,8 +259,8 @@ def filesystem_of(path: str) -> Any:
 
 
 def full_metrics(head: Head, route: str, checkpoint: dict[str, Any], of_bucket: Bucket) -> dict[str, Any]:
-    """Returns a checkpoint's metrics as they were reported. The head's record has only numbers; the manifest has all
-    metrics.
+    """Returns a checkpoint's metrics as they were reported. The head's record has only the numbers; the manifest has
+    all metrics.
     """
     try:
         manifest = json.loads(head.content(f"{route}/files/{_quoted(checkpoint['directory'])}/{MANIFEST}"))
@@ -271,7 +271,9 @@ def full_metrics(head: Head, route: str, checkpoint: dict[str, Any], of_bucket: 
 
 
 class Bucket:
-    """Manifests of runs in buckets, which the head does not read: all of a run's at once, when the first is asked for."""
+    """Reads manifests of runs in buckets, which the head cannot read. The first request for a run reads all manifests
+    of that run.
+    """
 
     def __init__(self) -> None:
         self._runs: dict[str, dict[str, dict[str, Any]]] = {}
@@ -298,14 +300,15 @@ def manifests(directory: RunDirectory) -> dict[str, dict[str, Any]]:
         deeper = "/" in folder
         if deeper and _checkpoint_names.path_fault_of(folder):
             continue
-        if deeper or not _checkpoint_names.has_attempt(folder):  # the program gave the name
+        # the name has no attempt, because the program has chosen it
+        if deeper or not _checkpoint_names.has_attempt(folder):
             if claims is None:
                 claims = _names_in(directory, "names")
             if f"names/{folder}" not in claims:
                 continue
         if not folder.startswith("."):
             by_name[folder] = json.loads(content)
-            if isinstance(kept := by_name[folder].get("metrics"), str):  # stored as a text
+            if isinstance(kept := by_name[folder].get("metrics"), str):  # the manifest stores the metrics as a text
                 by_name[folder]["metrics"] = json.loads(kept)
     return by_name
 

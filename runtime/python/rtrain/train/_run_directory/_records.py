@@ -39,7 +39,7 @@ def create(file: pathlib.Path, record: Mapping[str, Any]) -> bool:
 
 
 def replace(file: pathlib.Path, record: Mapping[str, Any]) -> None:
-    """Writes a record in the place of an earlier one. It is on disk when this returns."""
+    """Writes a record in place of an earlier one. The record is on disk when this returns."""
     _files.replace(file, _text(record), durable=True)
 
 

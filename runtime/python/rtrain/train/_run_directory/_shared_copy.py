@@ -33,7 +33,7 @@ def turn(lock: pathlib.Path) -> Iterator[None]:
         fcntl.flock(held, fcntl.LOCK_EX)
         yield
     finally:
-        fcntl.flock(held, fcntl.LOCK_UN)  # a forked child may hold the descriptor too
+        fcntl.flock(held, fcntl.LOCK_UN)  # unlocked explicitly, since a forked child may hold the descriptor too
         os.close(held)
 
 
@@ -90,7 +90,7 @@ def _place() -> pathlib.Path | None:
             stacklevel=2,
         )
         return None
-    if facts.st_mode & 0o077:  # made by an older version
+    if facts.st_mode & 0o077:  # an older version made the folder with another mode
         base.chmod(0o700)
     return base
 
@@ -100,8 +100,8 @@ def _boot() -> str:
 
 
 def _whole(base: pathlib.Path, key: str) -> bool:
-    """Returns whether the copy is complete. Files from before a crash of the machine may not have reached the disk,
-    and a user may have removed the files.
+    """Returns whether the copy is complete. After a crash of the machine, files may not have reached the disk. A user
+    may also have removed files.
     """
     try:
         return (base / f"{key}.whole").read_text() == _boot() and (base / f"{key}.copy").is_dir()
@@ -116,7 +116,7 @@ def _remove(base: pathlib.Path, key: str) -> None:
 
 
 def _read(readers: pathlib.Path) -> bool:
-    """Returns whether a process reads the copy. The lock of a killed reader is gone."""
+    """Returns whether some process reads the copy. The lock of a killed reader no longer exists."""
     for reader in readers.iterdir() if readers.is_dir() else ():
         with reader.open() as seen:
             try:
@@ -128,7 +128,7 @@ def _read(readers: pathlib.Path) -> bool:
 
 
 def _sweep(base: pathlib.Path) -> None:
-    """Copies whose readers were all killed."""
+    """Removes copies whose readers were all killed."""
     for copy in base.glob("*.copy"):
         with (base / f"{copy.stem}.lock").open("a") as lock:
             try:

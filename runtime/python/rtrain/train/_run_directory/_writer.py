@@ -50,7 +50,8 @@ class Directory:
     name: str
     run_id: str = ""
     attempt: int = 0
-    # The run_id; a new one after each attempt that succeeded, so that later attempts do not replace its data.
+    # The id under which other files of the run are written: the run_id, or a new id after each attempt that succeeded,
+    # so that later attempts do not replace its data.
     writes_as: str = ""
     start: Found | None = None
     reports_before: int = 0
@@ -161,8 +162,8 @@ class Directory:
             return None
 
     def _is_its_own(self, checkpoint: Found) -> bool:
-        """Returns whether the directory belongs to the manifest's attempt, by its name or by its claim in names/. An
-        unreadable claim does not count.
+        """Returns whether the directory belongs to the attempt in the manifest: by the directory's name, or by its
+        claim in names/. An unreadable claim is ignored.
         """
         if "/" not in checkpoint.name and _checkpoint_names.has_attempt(checkpoint.name):
             return int(checkpoint.name.rpartition("-a")[2]) == checkpoint.place[0]
@@ -204,7 +205,7 @@ class Directory:
         return Found(name, manifest)
 
     def remove(self, checkpoint: Found) -> None:
-        """Removes the manifest first, so that a partly removed checkpoint does not count."""
+        """Removes a checkpoint. The manifest is removed first, so that a partly removed checkpoint does not count."""
         with contextlib.suppress(FileNotFoundError):
             (self.path / checkpoint.name / MANIFEST).unlink()
         shutil.rmtree(self.path / checkpoint.name, ignore_errors=True)
@@ -228,8 +229,8 @@ class Directory:
         _records.replace(self.path / "result.json", result)
 
     def keep(self, driver_pkl: bytes, code_sha256: str, code: bytes) -> None:
-        """Stores the files for `restore`. The code comes first, since driver.pkl contains its name. Keeps the older
-        code archives that attempts of a cluster name.
+        """Stores the files for `restore`. The code is written before driver.pkl, which contains its name. Keeps the
+        older code archives that attempts of a cluster name.
         """
         folder = self.path / "code"
         if code:
@@ -243,7 +244,9 @@ class Directory:
                 archive.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Unlocks it also where a process that the loop forked (a loader's worker) lives on and has the lock's file open."""
+        """Unlocks the directory. This also works if a process that the loop forked (a loader's worker) is still alive
+        and has the lock's file open.
+        """
         if self._journal is not None:
             self._journal.close()
         if self._lock is not None and not self._lock.closed:
@@ -252,14 +255,17 @@ class Directory:
 
 
 def take_files(source: pathlib.Path, target: pathlib.Path, names: list[str], rank: int, *, move: bool) -> list[dict[str, Any]]:
-    """Copies (or moves) the files into the checkpoint's directory, flushed and hashed: their entries in the manifest."""
+    """Copies or moves the files into the checkpoint's directory, writes them to disk and hashes them. Returns their
+    entries for the manifest.
+    """
     return [_take(source / name, target / name, name, rank, move=move) for name in names]
 
 
 def _take(source: pathlib.Path, target: pathlib.Path, name: str, rank: int, *, move: bool) -> dict[str, Any]:
     target.parent.mkdir(parents=True, exist_ok=True)
     if move and source != target:
-        with contextlib.suppress(OSError):  # OSError: the target is on another file system
+        # an OSError means that the target is on another file system, so the file is copied
+        with contextlib.suppress(OSError):
             source.replace(target)
     digest, size = hashlib.sha256(), 0
     if target.exists():

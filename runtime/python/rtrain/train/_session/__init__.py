@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from rtrain.train._report._call import ReportCall  # pickles of earlier versions use these names
 from rtrain.train._session._protocol import ReportedCheckpoint, Session  # pickles of earlier versions use these names
 from rtrain.train._values import _names
-from rtrain.train._values._facts import (  # pickles of earlier versions use these names
+from rtrain.train._values._facts import (  # pickles of earlier versions contain these names
     CheckpointConsistencyMode,
     CheckpointUploadMode,
     Facts,
@@ -66,7 +66,7 @@ def current(caller: str) -> Session:
 
 @contextlib.contextmanager
 def use(session: Session) -> Iterator[Session]:
-    """Makes `session` the one of this process for the time of the block."""
+    """Makes `session` the session of this process for the duration of the block."""
     global _session
     before, _session = _session, session
     try:

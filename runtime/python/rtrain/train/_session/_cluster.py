@@ -33,9 +33,9 @@ from rtrain.train._values._facts import (
 from rtrain.train._worker import _behind
 from rtrain.train._worker._library import check, library
 
-_STOPS = 2  # a result of rtw_wanted
-_HEAD_S = 1.0  # a report waits so long, in s, for a head that does not answer
-_PIECE = 32 << 20  # bytes; a frame holds 48 MiB at most
+_STOPS = 2  # result of rtw_wanted: the run is being stopped
+_HEAD_S = 1.0  # seconds for which a report waits for a head that does not answer
+_PIECE = 32 << 20  # bytes of a piece of a broadcast; a frame holds at most 48 MiB
 
 
 class ClusterSession:
@@ -45,13 +45,15 @@ class ClusterSession:
         # The attributes below are set by the main module of a worker of `fit()`. A bare worker does not have them.
         self.shards: Any = None
         self.stop: Callable[[str, dict[str, Any]], bool] | None = None
-        self.add_to_report: Callable[[ReportCall], ReportCall] | None = None  # adds a trial's fields to its reports
+        # a function that adds the fields of a sweep's trial to each report
+        self.add_to_report: Callable[[ReportCall], ReportCall] | None = None
         self.validates = False
         self._gathered = self._exchanged = 0
         self._collectives = 0
         self._watch: Any = None
         self.resume_from: dict[str, str] | None = None
-        self.sweeper: _elsewhere.Sweeper | None = None  # on rank 0, if checkpoint files are on another file system
+        # set on rank 0 if the checkpoints' files are on another file system
+        self.sweeper: _elsewhere.Sweeper | None = None
 
     @property
     def facts(self) -> Facts:
@@ -87,13 +89,13 @@ class ClusterSession:
         assert self.sweeper is not None
         try:
             _reported.sweep(self.sweeper, self.facts, _HEAD_S)
-        except Exception as error:  # the user's file system may raise anything; the report has been made
+        except Exception as error:  # The user's file system may raise any exception; the report has been made.
             print(f"rtrain: files of checkpoints that are gone stay for now: {error}", file=sys.stderr, flush=True)
 
     def _fresh_directory(self) -> str:
-        """Returns a new directory for a checkpoint. While a report is made behind the loop, the library belongs to
-        that report. Then the directory is in scratch, and its files are copied when they are reported without a
-        function.
+        """Returns a new directory for a checkpoint. While a report is being made behind the loop, the worker library
+        must not be called. Then the directory is in scratch, and its files are copied when they are reported without an
+        upload function.
         """
         if not _behind.under_way():
             return _worker.fresh_directory()
@@ -126,10 +128,10 @@ class ClusterSession:
             return self._given_checkpoint()
         newest = json.loads(text)
         metrics = _metrics.decode(newest["metrics"])
-        # The empty path stands for a checkpoint at the head, which is read through the head.
+        # An empty path means that the head stores the checkpoint, so it is read through the head.
         path = newest["path"] or f"{self.facts.run_path}/{newest['directory']}"
         if (elsewhere := _elsewhere.of(self.facts.run_path)) is not None and _elsewhere.of(path) is None:
-            _elsewhere.remember(path, elsewhere)  # the path of the agent's copy
+            _elsewhere.remember(path, elsewhere)  # `path` is that of the agent's copy
         return Checkpoint._kept(
             path,
             metrics=metrics if isinstance(metrics, dict) else None,
@@ -142,7 +144,9 @@ class ClusterSession:
         return library().rtw_checkpoint_json(_worker.handle("get_checkpoint")) is not None
 
     def _given_checkpoint(self) -> Checkpoint | None:
-        """Returns the trainer's `resume_from_checkpoint`. It is used while the run has no checkpoint of its own."""
+        """Returns the trainer's `resume_from_checkpoint`, which is used only while the run has no checkpoint of its
+        own.
+        """
         if self.resume_from is None:
             return None
         if "blob" not in self.resume_from:
@@ -165,7 +169,7 @@ class ClusterSession:
 
     def should_checkpoint(self) -> bool:
         request = int(library().rtw_wanted(_worker.handle("should_checkpoint")))
-        # A report that is under way fulfils the request.
+        # A report that is being made already fulfils the request.
         return request == _STOPS or (request != 0 and not _behind.under_way())
 
     def resize_info(self) -> ResizeInfo:
@@ -228,7 +232,7 @@ class ClusterSession:
         return ctypes.string_at(out.value, size.value) if out.value and size.value else b""
 
     def gather_to_rank_zero(self, value: Any) -> list[Any]:
-        """Gathers through the head's values of the run: for small things that happen seldom."""
+        """Gathers through values of the run at the head, so it is only for small objects and rare calls."""
         from rtrain.train._session import _gather
 
         self._gathered += 1

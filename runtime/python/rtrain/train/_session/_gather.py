@@ -1,7 +1,7 @@
-"""Sends one small object of every rank to rank 0, as values of the run at the head.
+"""Sends one small object of every rank to rank 0, by way of the head, which stores it as a value of the run.
 
-A run has 1,000 values at most. So the name of a value contains the rank and the gathering, and its content the
-attempt and the round. Later rounds overwrite earlier ones.
+A run has at most 1,000 values. So the key of a value contains only the rank and the gathering. Its content contains the
+attempt and the round, and later rounds overwrite earlier ones.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.005, 0.25
 
 
 def to_rank_zero(facts: Facts, which: str, value: Any, turn: int = 0) -> list[Any]:
-    """Gathers the values of all ranks on rank 0. `which` is the name of the gathering in this attempt, the same on
-    every rank. Its next round begins when rank 0 has read all of the last one. TimeoutError names the missing ranks.
+    """Gathers the values of all ranks on rank 0. `which`: name of the gathering, which must be the same on every rank
+    and differ from other gatherings of the attempt. A round begins when rank 0 has read all values of the round before.
+    TimeoutError names the missing ranks.
     """
     head = _worker.head()
     route = f"/v1/runs/{part(facts.run_id)}/values/gather-{which}"

@@ -1,4 +1,4 @@
-"""The directories and dataset shares of a loop, for the sessions of a cluster and of local mode."""
+"""The directories and the shares of datasets that a loop requests, for the sessions of a cluster and of local mode."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def scratch_dir() -> str:
 
 
 def shard_of(shards: Any, name: str | None, state_dict: Any) -> Any:
-    """Returns this rank's share of the dataset. KeyError where the trainer was given none."""
+    """Returns this rank's share of the dataset. Raises KeyError if the trainer has no such dataset."""
     if shards is None:
         raise KeyError(f"there is no dataset {name!r}: no datasets were given to the trainer")
     return shards.shard(name, state_dict)

@@ -1,4 +1,6 @@
-"""The Session protocol of the cluster's session and of local mode's. Each call of a training loop is a method of it."""
+"""Defines the protocol Session, which the session of a cluster and that of local mode implement. Each function that a
+training loop may call has a method in the protocol.
+"""
 
 from __future__ import annotations
 
@@ -55,11 +57,15 @@ class Session(Protocol):
     def broadcast_from_rank_zero(self, data: Any) -> Any: ...
 
     def gather_to_rank_zero(self, value: Any) -> list[Any]:
-        """Returns every rank's object, by rank, on rank 0; an empty list elsewhere. Only rank 0 waits."""
+        """Returns, on rank 0, every rank's object in the order of ranks; on other ranks an empty list. Only rank 0
+        waits.
+        """
         ...
 
     def exchange(self, value: Any) -> list[Any]:
-        """Returns every rank's object, by rank, on every rank. It is a barrier, for small and rare values."""
+        """Returns every rank's object, in the order of ranks, on every rank. All ranks must call it. Only for small
+        objects and rare calls.
+        """
         ...
 
     def dataset_shard(self, name: str | None, state_dict: Any = None) -> Any: ...

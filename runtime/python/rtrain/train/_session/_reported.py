@@ -21,7 +21,8 @@ from rtrain.train._values import _metrics, _names
 from rtrain.train._values._facts import CheckpointConsistencyMode, Facts, PreemptionInfo, ReportedCheckpointStatus, ResizeInfo
 from rtrain.train._worker._checkpoint_request import CheckpointWanted
 
-_KNOWN_S = 10.0  # after this time, in s, `newest` counts as known, since retention may have removed it
+# seconds after which the head is assumed to have recorded `newest`; retention may have removed it since
+_KNOWN_S = 10.0
 _PAUSE_S = 0.25
 _SAY_AFTER_S, _SAY_AGAIN_S = 30.0, 300.0
 _LEAVING = ("DRAINING", "QUARANTINED")
@@ -55,8 +56,8 @@ def of_run(
 
 
 def _say_pending(facts: Facts, pending: list[ReportedCheckpoint]) -> None:
-    """Prints that a validation is pending. A rank cannot see whether a driver follows the run, since the head does
-    not record drivers.
+    """Prints that a validation is pending. It may wait for a driver that does not run: a rank cannot see that, since
+    the head does not record drivers.
     """
     names = ", ".join(report.checkpoint.name for report in pending[:3]) + (" ..." if len(pending) > 3 else "")
     print(
@@ -81,7 +82,7 @@ def _listed(head: Head, run: dict[str, Any], earlier: list[ReportedCheckpoint]) 
 
 
 def sweep(sweeper: _elsewhere.Sweeper, facts: Facts, patience_s: float) -> int:
-    """Removes the files elsewhere of checkpoints that no run of this name keeps."""
+    """Removes files on the run's other file system that belong to checkpoints which no run of this name keeps."""
     head = _worker.head(patience_s)
     run = head.get(f"/v1/runs/{part(facts.run_id)}")
     same = [run, *_same(head, run)]
@@ -142,7 +143,7 @@ def resources(facts: Facts) -> dict[str, float]:
 
 
 def _amount(text: str) -> float:
-    """Converts `4`, `0.5`, or bytes such as `8GiB`."""
+    """Converts an amount such as `4`, `0.5`, or `8GiB` (to bytes)."""
     number = text.rstrip("KMGTPEiB")
     unit = text[len(number) :]
     power = " KMGTPE".index(unit[0]) if unit not in ("", "B") else 0
@@ -150,7 +151,7 @@ def _amount(text: str) -> float:
 
 
 def limits(workers: object) -> tuple[int, int]:
-    """Converts a job's `scaling.workers`, `4` or `2..8`, to its bounds."""
+    """Converts a job's `scaling.workers`, such as `4` or `2..8`, to its bounds."""
     least, _, most = str(workers).partition("..")
     return int(least), int(most or least)
 

@@ -1,4 +1,6 @@
-"""Validations of reported checkpoints, stored at the head. A rank writes the request, the driver writes the answer."""
+"""Validations of reported checkpoints, as values of the run at the head. A rank writes the request, and the driver
+writes the answer.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from rtrain.train._configs import ValidationTaskConfig
 from rtrain.train._values._facts import ReportedCheckpointStatus
 
 _PREFIX = "validation-"
-_KNOWN_TRIES, _KNOWN_PAUSE_S = 1200, 0.05  # a minute in all, without the time for which the head does not answer
+# tries for a minute in all, without the time in which the head does not answer
+_KNOWN_TRIES, _KNOWN_PAUSE_S = 1200, 0.05
 PENDING = ReportedCheckpointStatus.PENDING_VALIDATION.value
 
 
@@ -28,7 +31,7 @@ def ask(head: Head, run_id: str, directory: str, task: object) -> None:
         "fn_kwargs": b64encode(dumps(config.fn_kwargs or {}, "ValidationTaskConfig.fn_kwargs")).decode(),
         "timeout_s": config.timeout_s,
     }
-    # The agent reports the commit to the head, which may not have received it yet.
+    # The agent reports the commit to the head. The head may not have received it yet, so the request is repeated.
     for left in reversed(range(_KNOWN_TRIES)):
         try:
             put(head, run_id, directory, wish)
@@ -45,7 +48,7 @@ def answers(head: Head, run_id: str) -> dict[str, dict[str, Any]]:
     by_checkpoint = {}
     for value in head.get(route)["items"]:
         if str(value["key"]).startswith(_PREFIX):
-            with contextlib.suppress(NotFound):  # removed with its checkpoint meanwhile
+            with contextlib.suppress(NotFound):  # a value may have been removed with its checkpoint meanwhile
                 content = head.content(f"{route}/{part(value['key'])}")
                 by_checkpoint[urllib.parse.unquote(value["key"][len(_PREFIX) :])] = json.loads(content)
     return by_checkpoint

@@ -9,14 +9,14 @@ from typing import Any
 
 from rtrain import train
 
-HISTORY = "evaluations.json"  # beside the model: the metrics of all rounds so far
+HISTORY = "evaluations.json"  # a file beside the model in a checkpoint, with the metrics of all rounds so far
 
 Metrics = dict[str, float]
 Metric = str | Sequence[str] | Mapping[str, str] | None
 
 
 class Reports:
-    """Reports rounds for the callback of a library. `filename` is the model's in a checkpoint.
+    """Reports rounds for the callback of a library. `filename` is the name of the model's file in a checkpoint.
 
     metrics: which ones are reported, by the names `<dataset>-<metric>`: a name, a list, or a dict from reported names to those; None: all.
     frequency: a checkpoint every so many rounds; 0: none before the end. checkpoint_at_end: one with the last model, too.
@@ -36,10 +36,10 @@ class Reports:
         self._names = [metrics] if isinstance(metrics, str) else metrics
         self.filename, self.frequency, self.at_end = filename, frequency, checkpoint_at_end
         self._change = results_postprocessing_fn
-        self.history: list[Metrics] = []  # each round has an entry, also rounds of earlier attempts
+        self.history: list[Metrics] = []  # one entry for each round, including rounds of earlier attempts
 
     def begin(self) -> None:
-        """Takes the history of the checkpoint that this attempt resumes from."""
+        """Loads the history from the checkpoint with which this attempt resumes."""
         self.history = history_of(train.get_checkpoint())
 
     def report(self, metrics: Metrics, save: Callable[[str], Any] | None) -> None:
@@ -66,7 +66,9 @@ class Reports:
 
 
 def history_of(checkpoint: train.Checkpoint | None) -> list[Metrics]:
-    """Returns the metrics of all rounds up to a checkpoint of these reports; none of another checkpoint."""
+    """Returns the metrics of all rounds up to the checkpoint. Returns an empty list for a checkpoint that was not
+    reported by this class.
+    """
     if checkpoint is None:
         return []
     with checkpoint.as_directory() as folder:
@@ -76,7 +78,9 @@ def history_of(checkpoint: train.Checkpoint | None) -> list[Metrics]:
 
 
 def model_of(checkpoint: train.Checkpoint, filename: str, load: Callable[[str], Any]) -> Any:
-    """Returns what `load` makes of the model's file. FileNotFoundError names the files that a checkpoint has instead."""
+    """Returns the result of `load` for the model's file. If the checkpoint has no such file, raises FileNotFoundError
+    with the names of its files.
+    """
     with checkpoint.as_directory() as folder:
         file = pathlib.Path(folder) / filename
         if not file.is_file():

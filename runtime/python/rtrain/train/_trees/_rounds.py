@@ -1,4 +1,4 @@
-"""Training without a loop of the user's: parameters, datasets and a number of rounds."""
+"""Describes training without a loop of the user: parameters, datasets and a number of rounds."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ import numpy as np
 from rtrain import train
 from rtrain.train._configs import RunConfig
 
-TRAIN = "train"  # the dataset that trees are grown on; the others are evaluated
-FREQUENCY = 10  # rounds between checkpoints where the user names no number
+TRAIN = "train"  # name of the dataset that trees are grown on; the others are evaluated
+FREQUENCY = 10  # number of rounds between checkpoints if the user gives none
 
 
 @dataclass(frozen=True)
 class Rounds:
-    """A trainer's arguments of this shape. of_columns: by dataset, what the library takes beside features and labels; texts name columns."""
+    """The arguments of a trainer that trains without a loop. of_columns: by dataset, further arguments for the
+    library's dataset; a text in them names a column.
+    """
 
     params: dict[str, Any]
     label_column: str
@@ -26,7 +28,7 @@ class Rounds:
     frequency: int = FREQUENCY
     at_end: bool = True
     of_columns: dict[str, dict[str, Any]] = field(default_factory=dict)
-    arguments: dict[str, Any] = field(default_factory=dict)  # for the library's `train`
+    arguments: dict[str, Any] = field(default_factory=dict)  # further arguments of the library's function `train`
 
     def table(self, name: str) -> Any:
         """Returns this rank's rows of a dataset as an Arrow table."""
@@ -43,7 +45,9 @@ class Rounds:
         return pa.concat_tables(batches)
 
     def split(self, name: str) -> tuple[Any, Any, dict[str, Any]]:
-        """Returns features, labels, and what `of_columns` says of this rank's rows of a dataset."""
+        """Returns this rank's rows of a dataset: features, labels, and the arguments in `of_columns` with columns in
+        place of names.
+        """
         table = self.table(name)
         beside = dict(self.of_columns.get(name, {}))
         columns = {key: value for key, value in beside.items() if isinstance(value, str)}
@@ -68,9 +72,10 @@ def rounds_of(
     allowed: Sequence[str],
     arguments: Mapping[str, Any],
 ) -> Rounds:
-    """Returns the rounds that arguments of a trainer without a loop describe. allowed: the arguments of the library's `train` that it takes.
+    """Returns the Rounds for the arguments of a trainer that trains without a loop. allowed: the arguments of the
+    library's `train` that it takes.
 
-    Raises ValueError or TypeError for what is missing or unknown.
+    Raises ValueError or TypeError for a missing or unknown argument.
     """
     label, params = given.get("label_column"), given.get("params")
     if not isinstance(label, str) or not isinstance(params, Mapping):
@@ -102,7 +107,9 @@ def rounds_of(
 
 
 def nested(history: Sequence[Mapping[str, float]], datasets: Sequence[str]) -> dict[str, dict[str, list[float]]]:
-    """Returns the metrics of rounds by dataset and metric, a value for each round. Names of metrics may have dashes, too."""
+    """Returns the metrics by dataset and metric: a list with a value for each round. Names of metrics may contain
+    dashes.
+    """
     values: dict[str, dict[str, list[float]]] = {}
     for name in history[0] if history else ():
         owner = max((dataset for dataset in datasets if name.startswith(f"{dataset}-")), key=len, default=None)

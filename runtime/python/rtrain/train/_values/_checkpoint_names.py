@@ -1,13 +1,14 @@
-"""Names of checkpoints' directories: which a program may give, and which an attempt of local mode gives (as a cluster's agents do:
-base/checkpoint_name.hpp and daemon/agent/machine/checkpoint_names.cpp in the sources)."""
+"""Defines which names a program may give to checkpoints' directories, and makes the names that local mode gives (as a
+cluster's agents do: base/checkpoint_name.hpp and daemon/agent/machine/checkpoint_names.cpp in the sources).
+"""
 
 from __future__ import annotations
 
 import re
 
 MANIFEST = ".manifest.json"  # a file in the directory of a committed checkpoint
-_MOST = 200  # number of bytes
-PARTS_MOST = 8  # number of parts in the path of a directory that the loop has made itself
+_MOST = 200  # most bytes of a checkpoint's name, and of the path of its directory
+PARTS_MOST = 8  # most parts in the path of a directory that the loop has made itself
 _ATTEMPT = re.compile(r".-a[0-9]{3,}\Z", re.DOTALL)
 _CONTROL = re.compile(r"[/\\\x00-\x1f\x7f]")
 _OWN = ("attempts", "code", "logs", "names")
@@ -74,17 +75,18 @@ class Names:
 
     def __init__(self) -> None:
         self._given: set[str] = set()
-        self._last: dict[str, int] = {}  # the last number behind a name that was requested several times
-        self.notice = ""  # a message about the last name, if it was requested before
+        # key: a name that was requested several times; value: the number that was appended last
+        self._last: dict[str, int] = {}
+        self.notice = ""  # message about the last name, if it had been requested before; else empty
 
     def given(self, name: str) -> None:
-        """Records a name that was claimed in the run's directory."""
+        """Records that a name was claimed in the run's directory."""
         self.notice = ""
         self._given.add(name)
         self._last.setdefault(name, 1)
 
     def next(self, wish: str) -> str:
-        """Returns a name for the request. The attempt's number is appended to it later."""
+        """Returns a name for the requested name. The attempt's number is appended to it later."""
         self.notice = ""
         name, number, again = wish, self._last.get(wish, 1), wish in self._given
         while name in self._given:

@@ -30,7 +30,7 @@ class WorkerGroupError(TrainingFailedError):
 
 
 class NCCLHangError(WorkerGroupError):
-    """Ranks waited for each other without end in a collective, and were ended."""
+    """Ranks waited for each other in a collective that never ended, and were killed."""
 
 
 class ControllerError(TrainingFailedError):
@@ -42,7 +42,7 @@ class ControllerError(TrainingFailedError):
     _of_a_callback = False
 
     def __init__(self, controller_failure: Exception | str, message: str = "") -> None:
-        if not isinstance(controller_failure, BaseException):  # only a text was given
+        if not isinstance(controller_failure, BaseException):  # a text in place of an exception
             message, controller_failure = message or str(controller_failure), RuntimeError(controller_failure)
         self.message = message or f"Training failed: {type(controller_failure).__name__}: {controller_failure}"
         super().__init__(self.message)
@@ -56,7 +56,7 @@ class PreemptionError(TrainingFailedError):
     """Nodes were taken away more often than the run allows. The text names the nodes and their ranks, from `preemption_info`."""
 
     def __init__(self, preemption_info: object = None, drain_timed_out: bool = False, message: str = "") -> None:  # noqa: FBT001, FBT002
-        if isinstance(preemption_info, str):  # only a text was given
+        if isinstance(preemption_info, str):  # a text in place of the information
             message, preemption_info = message or preemption_info, None
         self.message = message or _preemption_message(preemption_info, drain_timed_out=drain_timed_out)
         super().__init__(self.message)
@@ -150,8 +150,8 @@ class UserExceptionWithTraceback(Exception):
 
 
 class _Carried:
-    """A user's exception inside of a pickle. Unpickling gives that exception if it can be made again, otherwise its
-    text.
+    """An exception of the user's code in a pickled form. Unpickling it gives that exception, or its text if the
+    exception cannot be made.
     """
 
     def __init__(self, error: Exception) -> None:
@@ -168,8 +168,8 @@ class _Carried:
 
 
 def _opened(content: bytes, trace: str, line: str) -> Exception:
-    """Returns the exception of a pickle, with the worker's traceback as its cause, or a replacement with its text.
-    Pickles contain the name of this function.
+    """Makes the exception from its pickle, with the worker's traceback as its cause. If that is not possible, makes a
+    replacement with its text. Pickles contain the name of this function.
     """
     try:
         error = _exception_pickle.loaded(content)

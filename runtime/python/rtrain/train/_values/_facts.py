@@ -1,4 +1,4 @@
-"""Facts about a worker and its run: ranks, sizes, modes of a report, nodes that go."""
+"""Facts about a worker and its run: ranks, sizes, modes of a report, nodes that will be taken away."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ class Facts:
     node: str = ""
     experiment_name: str = ""
     run_id: str = ""
-    writes_as: str = ""  # name for the run's data beside reports; empty: the run_id, which is unique
+    # name under which data of the run is written, beside its reports; empty: the run_id, which is unique
+    writes_as: str = ""
     attempt: int = 1
     previous_world_size: int | None = None  # world size of the attempt before this one; None for the first attempt
     reports_before: int = 0  # number of reports on the live branch, up to the checkpoint from which this attempt starts
@@ -118,4 +119,4 @@ public_in(
     ReportedCheckpointStatus,
     ResizeInfo,
 )
-public_in("rtrain.train._session", Facts)  # pickles of version 0.1.0 use this name
+public_in("rtrain.train._session", Facts)  # pickles of version 0.1.0 contain this name

@@ -15,7 +15,7 @@ _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def encode(metrics: Mapping[str, object]) -> str:
-    # The isinstance alone would take longer than writing the text.
+    # The check by `type` comes first, since `isinstance` takes longer than writing the text.
     if type(metrics) is not dict and not isinstance(metrics, Mapping):
         raise TypeError(f"metrics must be a dict of names to values, not {type(metrics).__name__}")
     return _encoded_flat(metrics) or json.dumps(_plain(metrics, "metrics"), allow_nan=False)
@@ -97,7 +97,7 @@ def _from_array(value: object, where: str) -> object:
     if dimensions == 0 and hasattr(value, "item"):
         try:
             item = value.item()
-        except Exception as error:  # a tensor without data, or a failed device
+        except Exception as error:  # a tensor without data raises an error, and so does a failed device
             raise TypeError(f"{where} is a {_described(value)}, whose value cannot be had: {error}") from error
         if not isinstance(item, type(value)):
             return _plain(item, where)
@@ -117,8 +117,8 @@ def _described(value: object) -> str:
 
 
 def nested(metrics: Mapping[str, Any], name: str) -> Any:
-    """Returns metrics["a/b"], otherwise metrics["a"]["b"]; None if there is neither. The head's retention reads
-    scores in the same way.
+    """Returns metrics["a/b"]; if there is none, returns metrics["a"]["b"], or None. The head's retention reads scores
+    in the same way.
     """
     if name in metrics:
         return metrics[name]

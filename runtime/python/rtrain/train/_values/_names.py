@@ -12,9 +12,9 @@ import urllib.parse
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _OURS, _THEIRS = "RTRAIN_TRAIN_", "RAY_TRAIN_"
-# A worker waits so long, in s, for a head that does not answer, so that a restart of the head ends no training.
+# Seconds for which a worker waits for a head that does not answer, so that a restart of the head ends no training.
 HEAD_AWAY_S = 120.0
-_fits = 0  # number of calls of `fit()` without a name on a node
+_fits = 0  # number of `fit()` calls without a name, in a process on a node
 
 
 def started_by_agent() -> bool:
@@ -32,7 +32,7 @@ def enabled(name: str, *, otherwise: bool) -> bool:
 
 
 def propagated() -> dict[str, str]:
-    """Returns the driver's environment variables that its workers get beside those in `env`."""
+    """Returns the driver's environment variables that its workers also get, beside those in `env`."""
     return {key: value for key, value in os.environ.items() if key.startswith((_OURS, _THEIRS, "NCCL_", "TORCH_NCCL_"))}
 
 

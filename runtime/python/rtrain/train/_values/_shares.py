@@ -1,5 +1,5 @@
-"""One rank's share of a dataset: a strided Subset of a torch Dataset, every n-th item of an iterable, neighbouring
-rows of `rtrain.data`.
+"""Splits a dataset into one share per rank: a strided Subset of a torch Dataset, every n-th item of an iterable,
+neighbouring rows of `rtrain.data`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _places(items: int, rank: int, count: int, *, equal: bool) -> range:
 class Strided:
     """Items rank, rank + n, rank + 2n ... of a sequence."""
 
-    rtrain_share = True  # marks this rank's share, so that neither a loader nor a Trainer splits it again
+    rtrain_share = True  # marks the object as this rank's share, so that neither a loader nor a Trainer splits it again
 
     def __init__(self, items: Any, rank: int, count: int, *, equal: bool = True) -> None:
         self._items = items

@@ -42,7 +42,9 @@ def handle(caller: str) -> ctypes.c_void_p:
 
 
 def handle_in_order(caller: str) -> ctypes.c_void_p:
-    """Returns the open connection after all reports behind the loop are made. Raises their errors."""
+    """Waits until all reports behind the loop are made, and returns the open connection. Raises the errors of these
+    reports.
+    """
     _behind.join()
     return handle(caller)
 
@@ -56,13 +58,15 @@ def is_a_child_of_multiprocessing() -> bool:
 
 
 def data_wait(microseconds: int) -> None:
-    """Adds to the time that this worker has waited for its input. It opens no connection: a loop that has none does not report."""
+    """Adds a time to the sum for which this worker has waited for its input. Does nothing without an open connection,
+    because a loop without one makes no reports.
+    """
     if _handle is not None:
         library().rtw_data_wait(_handle, microseconds)
 
 
 def barrier_wait(microseconds: int) -> None:
-    """Adds a wait for other ranks, outside of a report."""
+    """Adds a time to the sum for which this worker has waited for other ranks, outside of reports."""
     if _handle is not None:
         library().rtw_barrier_wait(_handle, microseconds)
 
@@ -110,7 +114,8 @@ def head(patience_s: float = _names.HEAD_AWAY_S) -> Head:
 def close() -> None:
     """Closes the connection, which frees the rank's place. The next call opens a new one."""
     global _handle
-    if _handle is not None and not _behind.left_in_a_call():  # otherwise the end of the process closes it
+    # if a thread is still in a call, the end of the process closes the connection
+    if _handle is not None and not _behind.left_in_a_call():
         library().rtw_close(_handle)
         _handle = None
 
@@ -138,7 +143,7 @@ def install_failure_hook() -> None:
         try:
             text = _errors_text.describe(error)
             check(library().rtw_fail(handle("report"), text.encode("utf-8", "replace")), "report")
-        except ValueError:  # another process has the rank's place
+        except ValueError:  # another process has the rank's place, so the cause is not sent
             return
         # Stderr has the traceback already, and the exit status is reported in any case.
         except (Exception, SystemExit) as fault:

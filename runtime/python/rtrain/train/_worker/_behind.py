@@ -1,9 +1,9 @@
-"""Reports that are made behind this rank's loop. A thread runs their checkpoint_upload_fn one after the other. It
-makes each report when the function has returned.
+"""Makes reports behind this rank's loop, which means in a thread while the loop continues. The thread runs the
+checkpoint_upload_fn of one report after the other. It makes each report when its function has returned.
 
-So the reports of a rank keep their order and their numbers. Every other call that depends on the order of this
-rank's calls waits until these reports are made. At most WAIT_MOST reports wait for the current one. With more of
-them `report` waits, which slows down a loop that is faster than its storage.
+So the reports of a rank keep their order and their numbers. Every other call that depends on the order of this rank's
+calls waits until these reports are made. At most WAIT_MOST reports wait for the current one. With more of them `report`
+waits, which slows down a loop that is faster than its storage.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from rtrain.train._values._facts import LoopEnded
 from rtrain.train._worker._library import CheckpointUploadError
 
 T = TypeVar("T")
-WAIT_MOST = 16  # number of waiting reports beside the current one; each keeps its directory
-_SAYS_AFTER_S = 1.0  # a `report` that waits for a shorter time, in s, prints nothing
+WAIT_MOST = 16  # most reports that wait while another one is made; each of them keeps its directory
+_SAYS_AFTER_S = 1.0  # seconds; a `report` that waits for less time prints nothing
 
 
 class Bring(Protocol):
-    """Runs the function that stages a report's files, with the user's upload function in it, and returns its result."""
+    """The type of a function that stages a report's files. It runs the user's upload function, and returns its result."""
 
     def __call__(self, call: Callable[[], T], /) -> T: ...
 
@@ -46,7 +46,7 @@ class _Report:
 
 
 class _Abandoned(Exception):
-    """The report is not made, since the loop has failed."""
+    """Raised in the thread: the report is not made, since the loop has failed."""
 
 
 class LoopInterrupted(BaseException):
@@ -56,17 +56,19 @@ class LoopInterrupted(BaseException):
 
 
 class _Reports:
-    """The reports of one process. Invariant: a thread runs while a report waits or is being made, unless the reports
-    were abandoned.
+    """All reports behind the loop of this process. Invariant: a thread runs while a report waits or is being made,
+    unless the reports were abandoned.
     """
 
     def __init__(self) -> None:
         self.process = os.getpid()
         self.changed = threading.Condition()  # guards the attributes below
         self.waiting: deque[_Report] = deque()
-        self.running: tuple[_Report, float] | None = None  # the current report, and its start time
+        # the report that is being made, and its start time; None: none is
+        self.running: tuple[_Report, float] | None = None
         self.thread: threading.Thread | None = None
-        self.fault: BaseException | None = None  # an error; it ends the waiting reports, and the next call raises it
+        # an error of a report; no waiting report is made after it, and the next call raises it
+        self.fault: BaseException | None = None
         self.abandoned = False
 
     def add(self, report: _Report) -> None:
@@ -139,7 +141,7 @@ class _Reports:
         return brought
 
 
-# Functions by name, called before a failed report behind the loop ends the process.
+# key: a name; value: a function that is called before a failed report behind the loop ends the process
 before_failed_exit: dict[str, Callable[[], None]] = {}
 _reports = _Reports()
 _waits_at_exit = False
@@ -163,8 +165,8 @@ def start(what: str, make: Callable[[Bring], None], failed: Callable[[BaseExcept
 
 
 def join() -> None:
-    """Waits until every report is made, and raises their errors. Does nothing in their own thread and in a forked
-    child.
+    """Waits until every report behind the loop is made, and raises their errors. Does nothing in the thread that makes
+    them, and in a forked child.
     """
     reports = _reports
     if reports.process != os.getpid() or reports.is_own_thread():
@@ -224,7 +226,7 @@ def fail_script(fault: BaseException) -> None:
     _leave(1)
 
 
-fail = fail_script  # replaced in the process that runs the loop of `fit()`
+fail = fail_script  # `fit()` replaces this function in the process that runs its loop
 
 
 def _leave(code: int) -> None:
@@ -247,12 +249,14 @@ def _wait_at_exit() -> None:
 
 
 def wait_at_the_end() -> None:
-    """Waits for the reports while threads may still be started, as the user's function may want to. A fault here is the process's."""
+    """Waits for the reports while threads may still be started, since the user's function may start some. An error here
+    ends the process as an error of its own.
+    """
     try:
         join()
     except LoopEnded:
         return
-    except SystemExit as fault:  # the run is being stopped
+    except SystemExit as fault:  # a SystemExit means that the run is being stopped
         _leave(fault.code if isinstance(fault.code, int) else 1)
     except BaseException as fault:
         fail_script(fault)

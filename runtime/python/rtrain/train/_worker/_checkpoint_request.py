@@ -25,7 +25,7 @@ class CheckpointWanted:
     reason: str  # "drain", "preemption", "resize", "operator", "stop"; "" if the head sent none
     deadline: datetime.datetime | None  # a commit before this time (UTC) counts; None: no deadline
     new_world_size: int | None  # for a resize: the new number of workers
-    stopping: bool  # the attempt is being ended already
+    stopping: bool  # True: the attempt is already being ended
 
 
 def checkpoint_wanted() -> CheckpointWanted | None:

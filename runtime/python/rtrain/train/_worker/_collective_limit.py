@@ -22,16 +22,18 @@ from rtrain.train._values import _names
 from rtrain.train._values._errors import BroadcastCollectiveTimeoutError
 from rtrain.train._values._facts import Facts
 
-_QUIET_S = 1.0  # a shorter wait, in s, stores no mark
-_HEAD_S = 5.0  # the error waits so long, in s, for an answer
-_RANKS_MOST = 900  # the head stores 1,000 values of a run
+_QUIET_S = 1.0  # seconds; a rank that waits for less time stores no mark
+_HEAD_S = 5.0  # seconds for which the error waits for an answer of the head
+_RANKS_MOST = 900  # most ranks that store marks; the head stores at most 1,000 values of a run
 
 T = TypeVar("T")
 
 
 @dataclass
 class Coming:
-    """One rank's call of a kind ("collective", "report"), the `number`th of this attempt, counted from 1."""
+    """A call of one rank that waits for all ranks. `kind`: "collective" or "report". It is the `number`th call of its
+    kind in this attempt, counted from 1.
+    """
 
     facts: Facts
     kind: str
@@ -44,7 +46,9 @@ class Coming:
                 _head().put(self._word(self.facts.world_rank), f"{self.facts.attempt} {self.number}".encode())
 
     def missing(self) -> list[int] | None:
-        """Returns the ranks without a mark; None if that is unknown."""
+        """Returns the ranks that have not reached the call, since they have stored no mark. Returns None if that is
+        unknown.
+        """
         if self.facts.world_size > _RANKS_MOST:
             return None
         with contextlib.suppress(HeadError, OSError):
@@ -104,7 +108,7 @@ class Watch:
 
     def __init__(self) -> None:
         self._every_s = float(_names.setting("COLLECTIVE_WARN_INTERVAL_S", "30"))
-        # The call and its start time; replaced as a whole, so that no lock is needed.
+        # The call that is under way and its start time. The pair is replaced as a whole, so that no lock is needed.
         self._waiting: tuple[Coming, float] | None = None
         self._process = 0
         self._ended = threading.Event()
@@ -128,7 +132,9 @@ class Watch:
             self._waiting = None
 
     def _end(self) -> None:
-        """Lets a request to the head end first: the interpreter frees OpenSSL at its own end, also under a thread that uses it."""
+        """Waits until a request to the head has ended. Otherwise the interpreter, at its own end, would free OpenSSL
+        while the thread uses it.
+        """
         if self._thread and self._process == os.getpid():
             self._ended.set()
             self._thread.join(2 * _HEAD_S)
@@ -153,7 +159,7 @@ class Watch:
         with contextlib.suppress(HeadError, OSError):
             head = _head()
             if any(coming.came(head, rank) for rank in range(coming.facts.world_rank)):
-                return  # the lower rank prints
+                return  # a rank with a lower number waits too, and prints the message
         missing = coming.missing()
         if (
             missing == []

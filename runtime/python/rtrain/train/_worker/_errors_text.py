@@ -20,7 +20,7 @@ _OURS = str(pathlib.Path(__file__).absolute().parents[2])
 def describe(error: BaseException) -> str:
     """Returns `ValueError: boom`, its place in the user's files, and the folded traceback.
 
-    If the text cannot be made, or takes too long, returns the class alone.
+    If making the text fails or takes too long, returns only the exception's class.
     """
     try:
         return _exception_pickle.within(lambda: _described(error))
@@ -56,7 +56,7 @@ def first_line(error: BaseException) -> str:
 
 
 def whole(error: BaseException, trace: TracebackType | None) -> str:
-    """Returns Python's own text of `error` with the frames from `trace` on, unfolded."""
+    """Returns Python's own text of `error`, unfolded, with the frames from `trace` on."""
     try:
         return _exception_pickle.within(lambda: "".join(traceback.format_exception(type(error), error, trace)))
     except _exception_pickle.NotCarried as why:
@@ -81,14 +81,16 @@ def _frames(error: BaseException) -> list[traceback.FrameSummary]:
 
 
 def _summary(error: BaseException) -> list[str]:
-    """Returns the class and the text, then the lines that Python shows before them for a SyntaxError, and notes after them."""
+    """Returns the exception's class and text as lines. Before them are the lines that Python shows for a SyntaxError,
+    after them the exception's notes.
+    """
     lines = "".join(traceback.format_exception_only(type(error), error)).rstrip().splitlines()
     first = next((place for place, line in enumerate(lines) if not line.startswith(" ")), 0)
     return [lines[first], *lines[:first], *lines[first + 1 :]] if lines else [type(error).__name__]
 
 
 def _grouped(error: BaseException) -> list[str]:
-    """Returns the texts of the exceptions of a group, each with its frames, indented. Empty if `error` is no group."""
+    """Returns the texts of the exceptions in a group, each with its frames, indented. Empty if `error` is not a group."""
     inner = getattr(error, "exceptions", ())
     if not isinstance(inner, tuple) or not all(isinstance(grouped, BaseException) for grouped in inner):
         return []

@@ -1,4 +1,4 @@
-"""librtrain_worker through ctypes: loading it, its signatures, and its codes as exceptions."""
+"""Loads librtrain_worker through ctypes, declares its functions, and converts its codes to exceptions."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
 
 
 def library_path() -> pathlib.Path:
-    """Returns the agent's own copy inside of a worker, otherwise the copy in this package."""
+    """Returns the path of the library. In a worker it is the agent's own copy, otherwise the copy in this package."""
     given = os.environ.get("RTRAIN_WORKER_LIB")
     return pathlib.Path(given) if given else pathlib.Path(__file__).parents[2] / "_lib" / "librtrain_worker.so"
 
@@ -88,7 +88,7 @@ def library() -> ctypes.CDLL:
             f"the worker library cannot be loaded from {path}: {error}; run scripts/build, or set RTRAIN_WORKER_LIB "
             "to librtrain_worker.so"
         ) from error
-    if not hasattr(loaded, "rtw_report_metrics"):  # a library of an older release
+    if not hasattr(loaded, "rtw_report_metrics"):  # the library is of an older release, and lacks this function
         loaded.rtw_report_metrics = lambda handle, text: loaded.rtw_report(handle, ctypes.byref(ReportArgs(text)))  # type: ignore[attr-defined]
     if not hasattr(loaded, "rtw_open_to_read"):
         loaded.rtw_open_to_read = loaded.rtw_open  # type: ignore[attr-defined]

@@ -15,7 +15,7 @@ from rtrain.train._configs import DataConfig
 from rtrain.train._values._facts import Facts
 from rtrain.train._values._shares import built, given_whole, split
 
-TRAIN_DATASET_KEY = "train"  # the usual name in scripts
+TRAIN_DATASET_KEY = "train"  # name of the dataset that scripts usually use
 
 
 class Shards:

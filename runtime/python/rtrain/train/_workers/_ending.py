@@ -25,13 +25,13 @@ from rtrain import _own_folders
 from rtrain.train._worker import _errors_text
 
 NAMED_S = 10.0
-_GRACE_MS = "RTRAIN_STOP_GRACE_MS"  # older agents do not set it
-_FLUSH_S = 2.0  # a thread that hangs may hold the lock of a file
+_GRACE_MS = "RTRAIN_STOP_GRACE_MS"  # name of a variable; older agents do not set it
+_FLUSH_S = 2.0  # seconds; a thread that hangs may hold the lock of a file
 _FILES = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
 
 
 def leave(code: int) -> NoReturn:
-    """Ends this process with the exit status `code`. Called in the main thread, as the last thing."""
+    """Ends this process with the exit status `code`. Must be called in the main thread, after all other work."""
     threading.Thread(target=_watch, args=(code,), daemon=True, name="rtrain end").start()
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
@@ -67,7 +67,7 @@ def _holders() -> str:
 
 
 def _place(frame: FrameType | None) -> str:
-    """Returns the deepest frame in the user's files, otherwise the deepest of all."""
+    """Returns the deepest frame in the user's files. If there is none, returns the deepest frame."""
     stack = list(reversed(traceback.extract_stack(frame))) if frame is not None else []
     shown = next((entry for entry in stack if _errors_text.is_users(entry)), stack[0] if stack else None)
     if shown is None:

@@ -26,6 +26,6 @@ def wants_config(loop: Any) -> bool:
         )
     if required or any(
         p.kind is p.VAR_POSITIONAL for p in parameters
-    ):  # `*args`: the wrapper of a plain decorator passes its arguments on
+    ):  # a loop with `*args` is the wrapper of a plain decorator, which passes its arguments to the user's function
         return True
     return bool(positional and positional[0].name in ("config", "train_loop_config"))

@@ -47,13 +47,15 @@ def prepare(session: Session, payload: Payload) -> None:
 
 
 def finish(session: Session) -> None:
-    """Removes files without a pointer after the last report."""
+    """After the last report, removes files on the run's other file system to which no pointer leads."""
     if isinstance(session, ClusterSession) and session.sweeper is not None:
         session.sweep()
 
 
 def stop_function(stop: Any) -> Callable[[str, dict[str, Any]], bool]:
-    """Returns `stop` as a function. `{"metric": value}` is reached when a metric is at its value or above."""
+    """Returns the run's `stop` as a function. `{"metric": value}` is reached if the metric is equal to or above the
+    value.
+    """
     if not isinstance(stop, Mapping):
         users_function: Callable[[str, dict[str, Any]], bool] = stop
         return users_function

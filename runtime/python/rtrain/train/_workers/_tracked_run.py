@@ -1,4 +1,6 @@
-"""A run for experiment trackers, and the interface of a tracker. rtrain.integrations has those of MLflow and W&B."""
+"""A run as experiment trackers see it, and the interface of a tracker. rtrain.integrations has the trackers for MLflow
+and W&B.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ class TrackedRun:
     name: str
     run_id: str
     attempt: int
-    reports_before: int  # number of reports on the live branch before this attempt
-    folder: pathlib.Path | None  # the run's directory, if this machine has it
+    reports_before: int  # number of reports on the live branch before this attempt began
+    folder: pathlib.Path | None  # the run's directory; None: this machine does not have it
 
 
 class Tracker(Protocol):
@@ -47,7 +49,7 @@ def tracked(facts: Facts, name: str | None = None) -> TrackedRun:
 
 
 def _first_id(folder: pathlib.Path) -> str:
-    """Returns the run's first id, from its directory. It stays the same when another cluster resumes the run."""
+    """Returns the id of the first run in this directory. It stays the same when another cluster resumes the run."""
     try:
         return str(json.loads((folder / "run.json").read_text())["run_id"])
     except (OSError, ValueError, KeyError, TypeError):

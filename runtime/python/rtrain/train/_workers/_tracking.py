@@ -29,20 +29,21 @@ class Tracking:
 
     def __init__(self, run: TrackedRun, makers: Mapping[str, Callable[[TrackedRun], Tracker]]) -> None:
         self._run = run
-        self.makers = dict(makers)  # the trackers that still get metrics
+        # key: a tracker's name; value: the function that makes it; without trackers that have failed
+        self.makers = dict(makers)
         self._trackers: dict[str, Tracker] = {}
         self._reports = 0
 
     def reported(self, metrics: Mapping[str, Any]) -> None:
         self._reports += 1
-        # Leaves out empty dicts.
+        # Empty dicts are left out.
         values = {name: value for name, value in flatten(metrics).items() if not isinstance(value, Mapping)}
         for name, make in list(self.makers.items()):
             try:
                 if name not in self._trackers:
                     self._trackers[name] = make(self._run)
                 self._trackers[name].log(self._run.reports_before + self._reports, values)
-            except Exception as fault:  # a tracker's failure never fails a run
+            except Exception as fault:  # an exception of a tracker never fails the run
                 self._give_up(name, fault)
 
     def finish(self, *, failed: bool = False) -> None:
@@ -128,7 +129,7 @@ _of_process: Tracking | None = None
 
 
 def reported(session: Session, call: ReportCall) -> None:
-    """Passes a report that every rank has made on to the trackers; they are made at the first one."""
+    """Passes a report that every rank has made to the trackers. The first report makes them."""
     tracking = _of_process if _of_process is not None else _begin(session.facts)
     if tracking.makers:
         tracking.reported(call.metrics)

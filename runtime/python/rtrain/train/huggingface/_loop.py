@@ -22,7 +22,7 @@ class TransformersLoop:
         self.function = function
         self.makes_trainer = makes_trainer or _wants_datasets(function)
         if not self.makes_trainer:
-            wants_config(function)  # raises ValueError for more required arguments
+            wants_config(function)  # raises ValueError if the function has more required arguments
 
     def __call__(self, config: Mapping[str, Any]) -> Any:
         from transformers import Trainer  # noqa: PLC0415 - on the worker, not on the driver

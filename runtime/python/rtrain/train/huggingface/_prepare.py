@@ -15,7 +15,7 @@ from rtrain.train.torch._place import get_device
 
 
 class _Stream(IterableDataset[Any]):
-    """A source that is iterated unchanged: samples, or finished batches."""
+    """A dataset that yields the items of a source unchanged: samples, or finished batches."""
 
     def __init__(self, source: Any) -> None:
         self.source = source
@@ -25,8 +25,8 @@ class _Stream(IterableDataset[Any]):
 
 
 class _AsLong(Dataset[Any]):
-    """A rank's share, padded to the length of the longest share. Lengths differ by one, and every rank must take the
-    same number of steps.
+    """A rank's share, padded to the length of the longest share. Shares differ by at most one item, and every rank must
+    take the same number of steps.
     """
 
     def __init__(self, share: Any) -> None:
@@ -87,7 +87,7 @@ def _longest(length: int) -> int:
 
 
 class _Each:
-    """A shard as batches of one size. Each iteration starts at its beginning."""
+    """A shard as an iterable of batches of one size. Each iteration starts at the shard's beginning."""
 
     def __init__(self, shard: Any, size: int) -> None:
         self.shard, self.size = shard, size

@@ -1,4 +1,4 @@
-"""Each checkpoint that a `transformers.Trainer` saves becomes a report of the run."""
+"""Defines a callback that makes a report of each checkpoint which a `transformers.Trainer` saves."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ def _newest(state: TrainerState) -> dict[str, Any]:
 
 
 def _own_files(saved: pathlib.Path) -> list[pathlib.Path]:
-    """Returns the files that this rank reports: the ones with its number (random states, shards), and on rank 0 the
-    common ones.
+    """Returns the files that this rank reports. These are the files with the rank's number in their name (random
+    states, shards), and on rank 0 also the files without a number.
     """
     here = place()
     files = sorted(path for path in saved.rglob("*") if path.is_file())

@@ -37,7 +37,7 @@ class TransformersTrainer(TorchTrainer):
             raise ValueError(f"train_loop_per_worker is {function!r}; it is a function")
         if preprocessor is not None:
             raise ValueError("TransformersTrainer(preprocessor=): apply it to the datasets before they are given")
-        if not isinstance(function, TransformersLoop):  # restore() passes a TransformersLoop
+        if not isinstance(function, TransformersLoop):  # restore() passes a TransformersLoop, which needs no wrapper
             function = TransformersLoop(function, makes_trainer=trainer_init_per_worker is not None)
         config = train_loop_config if train_loop_config is not None else trainer_init_config
         super().__init__(function, train_loop_config=config, **options)

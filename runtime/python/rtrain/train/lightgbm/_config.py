@@ -1,4 +1,6 @@
-"""Connects the ranks: each has LightGBM's list of all machines and a port of its own."""
+"""Connects the ranks of a LightGBM training. Each rank gets the list of all ranks' addresses, which LightGBM calls
+machines, and listens on a port of its own.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from rtrain import train
 from rtrain._lazy import public_in
 from rtrain.train.backend import Backend, BackendConfig, WorkerGroup
 
-_network: dict[str, Any] = {}  # this process's parameters
+_network: dict[str, Any] = {}  # LightGBM's network parameters for this process
 
 
 @dataclass
@@ -31,11 +33,13 @@ class _Machines(Backend):
 
 
 def _free_address() -> tuple[str, int]:
-    """Returns an address of this machine that the other ranks reach, and a free port. LightGBM listens there a moment later."""
+    """Returns an address of this machine that the other ranks can reach, and a free port. LightGBM listens on them a
+    moment later.
+    """
     host, port = os.environ.get("MASTER_ADDR", "127.0.0.1"), int(os.environ.get("MASTER_PORT", "1"))
     family = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0][0]
     with socket.socket(family, socket.SOCK_DGRAM) as towards:
-        towards.connect((host, port))  # sends nothing
+        towards.connect((host, port))  # connecting a UDP socket sends nothing; it only chooses the own address
         own = str(towards.getsockname()[0])
     with socket.create_server((own, 0), family=family) as server:
         return own, int(server.getsockname()[1])

@@ -1,4 +1,4 @@
-"""DataFrames as LightGBM takes them."""
+"""Converts DataFrames to the form that LightGBM accepts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ _BY_KIND = {"i": "Int", "u": "UInt", "f": "Float"}
 
 
 def normalize_pandas_for_lightgbm(df: Any) -> Any:
-    """Returns a DataFrame whose columns of Arrow numbers and booleans have pandas' own nullable types. Other columns stay."""
+    """Returns a DataFrame in which columns of Arrow numbers and booleans have pandas' own nullable types. Other columns
+    are unchanged.
+    """
     import pandas as pd
 
     types = {}

@@ -18,14 +18,15 @@ class RTrainReportCallback:
     Use it by `lightgbm.train(..., callbacks=[RTrainReportCallback(frequency=10)])`, on every rank.
 
     metrics: which metrics are reported: a name, a list, or a dict from the names to report to those of LightGBM; None: all.
-    filename: of the model in a checkpoint. frequency: rounds between checkpoints; 0: none before the end.
-    checkpoint_at_end: one with the last round. LightGBM does not tell its callbacks of an early stop; `finish(model)` after
+    filename: name of the model's file in a checkpoint. frequency: rounds between checkpoints; 0: none before the end.
+    checkpoint_at_end: True: the last round is reported with a checkpoint too. LightGBM does not tell its callbacks of an
+    early stop; `finish(model)` after
     `lightgbm.train` reports the model that it returned.
     results_postprocessing_fn: a function that changes the dict that is reported.
     """
 
     CHECKPOINT_NAME = "model.txt"
-    order = 25  # before early stopping, after which LightGBM calls no further callback
+    order = 25  # runs before LightGBM's early stopping (30), after which no further callback is called
 
     def __init__(
         self,
@@ -65,7 +66,7 @@ class RTrainReportCallback:
 
 
 def metrics_of(results: Any) -> Metrics:
-    """Returns LightGBM's results of a round by names: of `cv`, the mean and the deviation of each metric."""
+    """Returns LightGBM's results of a round by name. For `cv`, these are the mean and the deviation of each metric."""
     metrics: Metrics = {}
     for dataset, metric, value, _, *deviation in results:
         metrics[f"{dataset}-{metric}{'-mean' if deviation else ''}"] = float(value)

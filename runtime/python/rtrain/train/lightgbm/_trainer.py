@@ -19,7 +19,8 @@ from rtrain.train.lightgbm._config import LightGBMConfig, get_network_params
 from rtrain.train.lightgbm._report import RTrainReportCallback
 
 _ARGUMENTS = ("feval", "callbacks")
-_PATIENCE = ("early_stopping_round", "early_stopping_rounds", "early_stopping", "n_iter_no_change")  # names of one parameter
+# the names of LightGBM's parameter for early stopping
+_PATIENCE = ("early_stopping_round", "early_stopping_rounds", "early_stopping", "n_iter_no_change")
 
 
 class LightGBMTrainer(DataParallelTrainer):
@@ -63,7 +64,7 @@ class LightGBMTrainer(DataParallelTrainer):
             rounds = rounds_of("LightGBMTrainer", given, datasets, run_config, _ARGUMENTS, train_arguments)
             train_loop_per_worker = _Loop(rounds)
             self._makes_checkpoints = True
-            # Each rank evaluates by itself, so all of them have the same rows: they must stop in the same round.
+            # Each rank evaluates by itself. All ranks must stop in the same round, so they evaluate the same rows.
             dataset_config = dataset_config or DataConfig(datasets_to_split=[TRAIN], equal=False)
         elif unused := [name for name, value in {**given, **train_arguments}.items() if value is not None]:
             name = "dataset_params" if unused[0] == "of_columns" else unused[0]
@@ -89,7 +90,7 @@ class LightGBMTrainer(DataParallelTrainer):
 
 
 class _Loop:
-    """The loop of a trainer without one."""
+    """The loop of a trainer to which the user gives no loop."""
 
     def __init__(self, rounds: Rounds) -> None:
         self._rounds = rounds
@@ -134,9 +135,9 @@ class _Loop:
 
 
 class _AfterPast:
-    """LightGBM's early stopping that has seen the rounds before the checkpoint, too. past: their metrics."""
+    """Early stopping of LightGBM that also counts the rounds before the checkpoint. past: the metrics of these rounds."""
 
-    order = 30  # as LightGBM's own
+    order = 30  # the position of LightGBM's own early stopping among the callbacks
 
     def __init__(self, stopping: Callable[[Any], None], past: Sequence[Metrics]) -> None:
         self._stopping, self._past, self._has_past = stopping, past, bool(past)
@@ -150,10 +151,11 @@ class _AfterPast:
 
 
 def _with_value(result: Any, metrics: Metrics) -> Any:
-    """Returns the result of an earlier round in the place of one of this round."""
+    """Returns a result of this round with the value of an earlier round."""
     dataset, metric, _, maximize = result
     values = dataset, metric, metrics[f"{dataset}-{metric}"], maximize
-    return type(result)(*values) if hasattr(result, "_fields") else values  # a plain tuple before LightGBM 4.7
+    # before LightGBM 4.7 a result is a plain tuple
+    return type(result)(*values) if hasattr(result, "_fields") else values
 
 
 def _changed(env: Any, **changes: Any) -> Any:

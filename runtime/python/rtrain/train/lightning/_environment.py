@@ -1,4 +1,4 @@
-"""The ranks of the run, as Lightning's cluster environment."""
+"""Gives Lightning the ranks of the run, as a cluster environment."""
 
 from __future__ import annotations
 

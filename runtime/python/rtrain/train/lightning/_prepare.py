@@ -8,7 +8,7 @@ from rtrain.train.torch._place import place
 
 
 def prepare_trainer(trainer: Trainer) -> Trainer:
-    """Returns the same trainer. RuntimeError when its strategy would not join this run's workers."""
+    """Returns the same trainer. Raises RuntimeError if its strategy would not use the ranks of this run."""
     here = place()
     strategy = trainer.strategy
     process_count = getattr(strategy, "world_size", 1)

@@ -12,8 +12,8 @@ from rtrain.train.torch._place import get_device, place
 
 
 class _OfTheRun:
-    """The common part of the strategies: one device per process, and loaders split by the run's size. Lightning
-    itself would count the visible devices.
+    """What the strategies have in common: one device per process, and loaders that are split by the run's number of
+    workers. Lightning itself would count the visible devices.
     """
 
     @property

@@ -1,4 +1,4 @@
-"""TensorFlow: the names of the incumbent's trainers; making one says what to do instead."""
+"""Names of Ray's trainers for TensorFlow. Their constructors raise an error that names the replacement."""
 
 from rtrain.train._refused import refused, refused_function
 

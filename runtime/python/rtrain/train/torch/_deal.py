@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 
 def padded(rows: int, multiple: int, *, drop: bool) -> int:
-    """Returns the rows of an epoch with the padding of a DistributedSampler: a multiple of `multiple`, above or (drop) below."""
+    """Returns the number of rows that all ranks take in an epoch: `rows`, rounded up to a multiple of `multiple`, as a
+    DistributedSampler pads. With `drop` it is rounded down. A multiple stays the same.
+    """
     return rows // multiple * multiple if drop else -(-rows // multiple) * multiple
 
 
@@ -23,15 +25,15 @@ class Deal:
     """
 
     total: int  # rows of the epoch, including padding
-    each: int  # rows in a batch of one rank
+    each: int  # rows of one rank in a batch
     ranks: int
     rank: int
-    delivered: int = 0  # rows that all ranks together delivered earlier in this epoch
-    drop_last: bool = False  # leaves out the last global batch if it is smaller
+    delivered: int = 0  # rows that all ranks together have delivered earlier in this epoch
+    drop_last: bool = False  # True: the last global batch is left out if it is smaller
 
     @property
     def together(self) -> int:
-        """The rows of a global batch."""
+        """The number of rows in a global batch."""
         return self.each * self.ranks
 
     def __len__(self) -> int:
@@ -39,11 +41,13 @@ class Deal:
         return left // self.together if self.drop_last else -(-left // self.together)
 
     def positions(self, batch: int) -> range:
-        """Returns this rank's positions of a global batch. A last one with fewer rows than ranks is padded to one row for each rank."""
+        """Returns this rank's positions in a global batch. If the last batch has fewer rows than ranks, it is padded to
+        one row for each rank.
+        """
         start = self.delivered + batch * self.together
         stop = min(start + self.together, self.total)
         return range(start + self.rank, max(stop, start + self.ranks), self.ranks)
 
     def after(self, batches: int) -> int:
-        """Returns how many rows of the epoch are delivered after so many batches."""
+        """Returns the number of rows of the epoch that are delivered after this number of batches."""
         return min(self.delivered + batches * self.together, self.total)

@@ -34,7 +34,9 @@ class MicroBatch:
     last: bool
 
     def sync(self, model: Any) -> contextlib.AbstractContextManager[Any]:
-        """Gives a context for forward and backward: gradients travel between ranks at the last micro batch of a step alone."""
+        """Gives a context for forward and backward. Gradients are exchanged between ranks only in the last micro batch
+        of a step.
+        """
         quiet = getattr(model, "no_sync", None)
         return contextlib.nullcontext() if self.last or quiet is None else quiet()
 
@@ -95,7 +97,7 @@ class GlobalBatches(Sampler[list[int]]):
         order = self._order()
         for step in range(self.first_step, self.steps):
             for micro in self._micro(step):
-                # Without a sample of its own, the rank takes one more, with weight 0.
+                # A rank without a sample of its own takes one more, with weight 0.
                 chosen = micro or range(micro.start, micro.start + 1)
                 yield order[chosen.start : chosen.stop], chosen
 
@@ -135,8 +137,8 @@ class GlobalBatches(Sampler[list[int]]):
 
 
 def _part(whole: range, number: int, parts: int) -> tuple[int, int]:
-    """Returns the begin and the length of part `number` of `parts`. Lengths differ by one at most; the later parts
-    are longer.
+    """Returns begin and length of part number `number`, if `whole` is divided into `parts` parts. Lengths differ by at
+    most one; later parts are longer.
     """
     start, stop = (whole.start + len(whole) * at // parts for at in (number, number + 1))
     return start, stop - start

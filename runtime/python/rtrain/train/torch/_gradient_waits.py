@@ -19,7 +19,7 @@ from torch import nn
 
 from rtrain import _waits
 
-_EVENTS_MOST = 64  # number of pairs of GPU events that are not complete yet
+_EVENTS_MOST = 64  # most pairs of GPU events that are not complete yet
 _OUTPUTS_MOST = 8
 
 
@@ -47,7 +47,7 @@ class GradientWaits:
     def __call__(self, model: Any, _inputs: Any, output: Any) -> None:
         if torch.compiler.is_compiling() or not torch.is_grad_enabled() or not model.require_backward_grad_sync:
             return
-        self._under_way = False  # an earlier pass may have been interrupted
+        self._under_way = False  # the flag may remain from an interrupted backward pass
         for tensor in _with_gradients(output):
             tensor.register_hook(self._begun)  # type: ignore[no-untyped-call]
 
@@ -66,14 +66,14 @@ class GradientWaits:
 
 
 def _at_the_end(callback: Callable[[], None]) -> None:
-    """Queues a callback for the end of the present backward pass, after the callbacks queued before."""
+    """Queues a callback for the end of the current backward pass. It runs after the callbacks that were queued before."""
     torch.autograd.Variable._execution_engine.queue_callback(callback)
 
 
 def _with_gradients(output: Any) -> list[torch.Tensor]:
     tensors: list[torch.Tensor] = []
     for tensor in _tensors(output, 0):
-        if tensor.grad_fn is not None:  # a leaf would keep its hooks
+        if tensor.grad_fn is not None:  # only for a result of an operation, since a leaf tensor would keep its hooks
             tensors.append(tensor)
         if len(tensors) == _OUTPUTS_MOST:
             break
@@ -92,7 +92,7 @@ def _tensors(output: Any, depth: int) -> Iterator[torch.Tensor]:
 
 
 class _Cpu:
-    """The process itself waits."""
+    """Measures on the CPU, where the process itself waits."""
 
     def __init__(self, tell: Callable[[int], None]) -> None:
         self._tell = tell
@@ -106,7 +106,9 @@ class _Cpu:
 
 
 class _Gpu:
-    """The GPU's stream waits, later than this process. Events in the stream are read once they are complete."""
+    """Measures on a GPU, whose stream waits later than this process. Events are put into the stream and read once they
+    are complete.
+    """
 
     def __init__(self, device: torch.device, tell: Callable[[int], None]) -> None:
         self._device = device

@@ -129,7 +129,9 @@ def _copy(loader: DataLoader[Any]) -> DataLoader[Any]:
 
 
 def _divide(loader: DataLoader[Any]) -> None:
-    """Replaces the sampler of a copy, behind the guard that stops users from doing so on a loader in use."""
+    """Replaces the sampler of a copied loader. PyTorch forbids users to do so on a loader in use; this bypasses that
+    check.
+    """
     here = place()
     batches = loader.batch_sampler
     if is_divided(loader.sampler) or is_divided(batches) or is_divided(getattr(batches, "sampler", None)):
@@ -155,7 +157,9 @@ def _share_of(sampler: Any, dataset: Any) -> Any:
 
 
 def _epochs(loader: DataLoader[Any]) -> None:
-    """Makes `loader.sampler.set_epoch` call that of the object that draws: the sampler, or a custom batch sampler."""
+    """Makes `loader.sampler.set_epoch` call the `set_epoch` of the object that draws the order: the sampler, or a
+    custom batch sampler.
+    """
     if isinstance(loader.dataset, IterableDataset) and hasattr(loader.dataset, "set_epoch"):
         sampler: Any = loader.sampler
         sampler.set_epoch = loader.dataset.set_epoch

@@ -1,4 +1,4 @@
-"""The position of a prepared loader: the epoch, and the part of it that the loop got. Items that workers have
+"""The position of a prepared loader: the epoch, and the part of it that the loop has received. Items that were only
 prefetched do not count.
 """
 
@@ -31,8 +31,9 @@ class Position:
         self.multiple = kind.multiple
         self.epoch = 0  # the epoch of the next iteration
         self.seed = seed
-        self._named: int | None = None  # the epoch that `set_epoch` set for the next iteration
-        self._first_step = 0  # the first step that `set_epoch` of a GlobalBatches set
+        # the epoch that `set_epoch` has set for the next iteration; None: the one after the last
+        self._named: int | None = None
+        self._first_step = 0  # the first step that `set_epoch` of a GlobalBatches has set
         self._loaded: Mapping[str, Any] | None = None
         self._now: Units | None = None
         self._ended = False
@@ -41,7 +42,7 @@ class Position:
         self._named, self._first_step = epoch, first_step
 
     def begin(self) -> tuple[Units, bool]:
-        """Returns the units of the next iteration, and whether they go on in a loaded state."""
+        """Returns the units of the next iteration, and whether they continue a loaded state."""
         loaded, epoch = self._left_of(self._loaded), self.epoch if self._named is None else self._named
         if self.seed is None:
             self.seed = self._first_seed()
@@ -53,7 +54,7 @@ class Position:
         return self._now, loaded is not None
 
     def _left_of(self, state: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-        """Returns the state, unless `set_epoch` has named another epoch than the state's."""
+        """Returns the loaded state; None if `set_epoch` has set another epoch than the state's."""
         if state is None or self._named is None or self._named == state["epoch"]:
             return state
         if state["delivered"]:
@@ -75,7 +76,7 @@ class Position:
             return int(torch.empty((), dtype=torch.int64).random_().item())
 
     def ended(self, units: Units) -> None:
-        """Records that the iteration of `units` has reached its end."""
+        """Records that the iteration over `units` has reached its end."""
         self._ended = self._ended or units is self._now
 
     def state_dict(self) -> dict[str, Any]:

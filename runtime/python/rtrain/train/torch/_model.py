@@ -69,7 +69,7 @@ def _strategy(asked: str | None) -> str | None:
 
 def _ddp(model: nn.Module, device: torch.device, given: dict[str, Any]) -> nn.Module:
     if not any(parameter.requires_grad for parameter in model.parameters()):
-        return with_module(model)  # DistributedDataParallel refuses a model without gradients to synchronise
+        return with_module(model)  # DistributedDataParallel refuses a model that has no gradients to synchronise
     if device.type == "cuda":
         given = {"device_ids": [device], "output_device": device, **given}
     return _gradient_waits.measured(nn.parallel.DistributedDataParallel(model, **given))
@@ -101,8 +101,8 @@ def _fsdp2(model: nn.Module, device: torch.device, given: dict[str, Any]) -> nn.
 
 
 def _fully_shard(device: torch.device) -> Any:
-    """Returns `fully_shard` of this torch: public from 2.6 on, before that in a folder of its own. It trains on the
-    CPU only if CPU streams have the methods of GPU streams, which 2.6 lacks.
+    """Returns `fully_shard` of the installed torch. From 2.6 on it is public, before that it is in another module.
+    Raises RuntimeError on the CPU if CPU streams lack methods of GPU streams, as in 2.6.
     """
     if device.type == "cpu" and not hasattr(torch.cpu.Stream, "record_event"):
         raise RuntimeError(

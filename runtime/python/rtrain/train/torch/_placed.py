@@ -1,5 +1,5 @@
-"""A loader's dataset that has the position of each item while the item is made, in the rank and in the loader's
-processes.
+"""Wraps a loader's dataset so that the position of each item is known while the item is made. This works in the rank's
+process and in the loader's processes.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from rtrain import _chance
 
 
 class Wanted(NamedTuple):
-    """A batch that a loader fetches: `indices` for the dataset, and the position of each."""
+    """The request of a loader for a batch: `indices` for the dataset, and the position of each item."""
 
     indices: Any
-    prefix: tuple[int, ...]  # the common prefix of all positions: seed, epoch and others
+    prefix: tuple[int, ...]  # what all positions begin with: seed, epoch and others
     positions: range
 
 
 class Placed:
-    """The dataset of a loader, indexed by `Wanted`. A dataset with `__getitems__` makes a whole batch, at the
-    position of its first item.
+    """The dataset of a loader, which is indexed by `Wanted`. If the dataset has `__getitems__`, it makes a whole batch
+    at once, at the position of the batch's first item.
     """
 
     def __init__(self, dataset: Any, *, draws: bool) -> None:
@@ -34,7 +34,7 @@ class Placed:
         return len(self.dataset)
 
     def __getitem__(self, wanted: Wanted) -> Any:
-        """Returns one item, of a loader that makes no batches."""
+        """Returns one item, for a loader without batches."""
         self.newest = wanted
         return self._made(wanted, self.dataset.__getitem__)
 
@@ -91,20 +91,21 @@ class PlacedCollate:
 
 
 class ShowsDataset:
-    """A `worker_init_fn` that shows the user's dataset in `get_worker_info()`, and then calls the user's function."""
+    """A `worker_init_fn` that makes `get_worker_info()` return the user's dataset, and then calls the user's function."""
 
     def __init__(self, onward: Callable[[int], None] | None) -> None:
         self.onward = onward
 
     def __call__(self, worker: int) -> None:
         info: Any = get_worker_info()
-        object.__setattr__(info, "dataset", info.dataset.dataset)  # the object's own __setattr__ forbids changes
+        # set in this way, since the object's own __setattr__ forbids changes
+        object.__setattr__(info, "dataset", info.dataset.dataset)
         if self.onward is not None:
             self.onward(worker)
 
 
 def placed(loader: Any) -> None:
-    """Makes the loader, a copy, fetch its items by `Wanted`."""
+    """Makes a loader, which must be a copy, fetch its items by `Wanted`."""
     collate = loader.collate_fn
     plain = collate is default_collate or collate is default_convert
     dataset = Placed(loader.dataset, draws=not (plain and _holds_tensors(loader.dataset)))

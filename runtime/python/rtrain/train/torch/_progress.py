@@ -1,4 +1,5 @@
-"""The iterations of a prepared loader: which items are fetched, which ones the loop got, and the state in between.
+"""Runs the iterations of a prepared loader: records which items were fetched, which the loop has received, and the
+state in between.
 
 `OfItems` is for datasets whose items have indices, `OfStream` for an IterableDataset with a state of its own.
 """
@@ -21,11 +22,11 @@ from rtrain.train.torch._streams import Streams
 from rtrain.train.torch._units import Units, Walking, kind_of
 
 _STREAM = "a stream"
-Given = Callable[[Iterator[Any]], Iterator[Any]]  # counts batches when the loop gets them
+Given = Callable[[Iterator[Any]], Iterator[Any]]  # type of a function that counts batches when the loop receives them
 
 
 class Progress(Protocol):
-    """The position of a prepared loader."""
+    """What a prepared loader needs for its iterations and its state."""
 
     def begin(self) -> tuple[Iterator[Any], Given]:
         """Begins an iteration. Returns its batches, and a function that counts them on delivery."""
@@ -39,12 +40,12 @@ class Progress(Protocol):
 
 
 def progress_of(loader: DataLoader[Any], *, whole: bool) -> Progress:
-    """Returns the progress of a prepared loader. whole: its dataset is no share of this rank alone."""
+    """Returns the progress of a prepared loader. whole: True if its dataset is not only this rank's share."""
     return OfStream(loader) if isinstance(loader.dataset, IterableDataset) else OfItems(loader, whole=whole)
 
 
 class _Index(Sampler[Any]):
-    """The index sampler of the fetching loader. Gives the indices of the present iteration."""
+    """The index sampler of the loader that fetches. Yields the indices of the current iteration."""
 
     def __init__(self) -> None:
         self.units: Units | None = None
@@ -57,7 +58,7 @@ class _Index(Sampler[Any]):
 
 
 class OfItems:
-    """A loader of a dataset whose items have indices."""
+    """Progress of a loader whose dataset's items have indices."""
 
     def __init__(self, loader: DataLoader[Any], *, whole: bool) -> None:
         self.loader = loader
@@ -85,7 +86,8 @@ class OfItems:
         if self._fetching is None:
             self._fetching = self._that_fetches()
         if resumes:
-            # The first begin of this epoch has already drawn from torch's generator.
+            # An earlier start of this epoch has already drawn from torch's generator, so its state is restored
+            # afterwards.
             with torch.random.fork_rng(devices=[]):
                 batches = iter(self._fetching)
         else:
@@ -141,7 +143,9 @@ def why_not(loader: DataLoader[Any]) -> str:
 
 
 class OfStream:
-    """A loader of an IterableDataset. The state contains the dataset's own state in each process of the loader."""
+    """Progress of a loader of an IterableDataset. The state contains the dataset's own state in each process of the
+    loader.
+    """
 
     def __init__(self, loader: DataLoader[Any]) -> None:
         self.loader = loader
@@ -164,12 +168,12 @@ class OfStream:
         self.streams = Streams(self.loader)
         if loaded is not None:
             self.streams.load(loaded)
-            self._fetching = None  # persistent processes lack the state
+            self._fetching = None  # made anew, since persistent worker processes do not have the loaded state
         if self._fetching is None:
             self._fetching = self.streams.that_fetches(self.loader)
         fetched = self.streams.fetched(iter(self._fetching))
         if loaded is not None and not self.loader.persistent_workers:
-            self._fetching = None  # the processes of the next epoch must not load the state again
+            self._fetching = None  # made anew, since the processes of the next epoch must not load the state again
         return fetched, self._given
 
     def _given(self, batches: Iterator[Any]) -> Iterator[Any]:

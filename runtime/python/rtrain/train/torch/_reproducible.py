@@ -1,4 +1,6 @@
-"""`enable_reproducibility` gives the same numbers at each start, also in the loaders' processes."""
+"""Defines `enable_reproducibility`, after which every start of a training uses the same random numbers, also in the
+loaders' processes.
+"""
 
 from __future__ import annotations
 

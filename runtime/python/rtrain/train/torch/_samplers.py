@@ -65,8 +65,8 @@ class RankShare(Sampler[Any]):
 
 @contextlib.contextmanager
 def drawn_alike(seed: int, sampler: Any) -> Iterator[None]:
-    """Seeds the generators of a sampler: its own one permanently, those of torch, `random` and NumPy during the
-    block.
+    """Seeds the generators that a sampler may use. Its own generator is seeded permanently, those of torch, `random`
+    and NumPy during the block.
     """
     own = own_generator(sampler)
     if own is not None:
@@ -98,8 +98,8 @@ def own_generator(sampler: Any) -> torch.Generator | None:
 
 
 class Reseed:
-    """`set_epoch` for a sampler without one. Seeds the sampler's generator from the epoch, so that an epoch has the
-    same order after any number of restarts. Does nothing for a sampler without a generator.
+    """Implements `set_epoch` for a sampler that has none. Seeds the sampler's generator from the epoch, so that an
+    epoch has the same order after any number of restarts. Does nothing for a sampler without a generator.
     """
 
     def __init__(self, sampler: Any) -> None:
@@ -124,8 +124,8 @@ def with_set_epoch(sampler: Any) -> None:
     """Adds `set_epoch` to a sampler that lacks it, if Python allows that."""
     if hasattr(sampler, "set_epoch"):
         return
-    inner = getattr(sampler, "sampler", None)  # the inner sampler of a batch sampler draws
+    inner = getattr(sampler, "sampler", None)  # in a batch sampler, the inner sampler draws the order
     try:
         sampler.set_epoch = Reseed(sampler if inner is None else inner)
-    except AttributeError:  # the sampler has __slots__
+    except AttributeError:  # the sampler has __slots__, so it cannot get the method
         return

@@ -19,17 +19,20 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from rtrain.train.torch._placed import ShowsDataset
 
 _NOTHING = "rtrain: an empty turn"
-_PRESENT: Any = object()  # the dataset was not advanced further, so its present state is the loop's
+# marks a state that need not be copied: the dataset was not advanced further, so its present state counts
+_PRESENT: Any = object()
 
 
 class Streams:
-    """One iteration of a loader over an IterableDataset with a state."""
+    """Records the states in one iteration of a loader over an IterableDataset with a state."""
 
     def __init__(self, loader: DataLoader[Any]) -> None:
         self.dataset: Any = loader.dataset
         self.workers = loader.num_workers
-        self.states: dict[int, Any] = {}  # states after the newest batch that the loop got, by process
-        self.next = 0  # the process that delivers the next batch
+        # key: a process of the loader; value: the dataset's state after the newest batch that the loop has received
+        # from it
+        self.states: dict[int, Any] = {}
+        self.next = 0  # number of the process that delivers the next batch
         self._fetched: deque[tuple[int, Any]] = deque()
 
     def load(self, state: Mapping[str, Any]) -> None:
@@ -54,7 +57,8 @@ class Streams:
             for batch in batches:
                 self._fetched.append((0, _PRESENT))
                 yield batch
-                if self._fetched:  # the next batch is copied to the GPU before the loop gets this one
+                # with prefetching, the next batch is copied to the GPU before the loop receives this one
+                if self._fetched:
                     self._fetched[-1] = 0, self.dataset.state_dict()
             return
         for batch, worker, state in batches:
@@ -74,7 +78,7 @@ class Streams:
 
 
 class _Stream(IterableDataset[Any]):
-    """The dataset in a process of the loader."""
+    """The dataset as a process of the loader sees it."""
 
     def __init__(self, dataset: Any, states: dict[int, Any], first: int, batch: int) -> None:
         self.dataset, self.states, self.first, self.batch = dataset, states, first, batch
@@ -91,7 +95,9 @@ class _Stream(IterableDataset[Any]):
 
 
 class _WithState:
-    """A `collate_fn` that returns the batch, the process, and the dataset's state behind the batch."""
+    """A `collate_fn` that returns three values: the batch, the number of the loader's process, and the dataset's state
+    after the batch.
+    """
 
     def __init__(self, stream: _Stream, onward: Callable[[Any], Any]) -> None:
         self.stream, self.onward = stream, onward

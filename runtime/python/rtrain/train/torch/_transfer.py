@@ -38,7 +38,9 @@ def _tensors_in(batch: Any, seen: set[int]) -> Iterator[torch.Tensor]:
 
 
 def _tensors_of_attributes(owner: Any, seen: set[int]) -> Iterator[torch.Tensor]:
-    """Objects may refer to each other in circles: each is looked at once."""
+    """Yields tensors in the attributes of an object. Objects may refer to each other in circles, so each is visited
+    once.
+    """
     if id(owner) in seen or isinstance(owner, type | types.ModuleType | types.FunctionType):
         return
     seen.add(id(owner))
@@ -52,8 +54,8 @@ def _tensors_of_attributes(owner: Any, seen: set[int]) -> Iterator[torch.Tensor]
 
 
 def batches_on(device: torch.device, batches: Iterable[Any], ahead: bool) -> Iterator[Any]:
-    """Yields the batches on the device. `ahead`: on a GPU the next one is copied on a side stream while the present
-    one is used.
+    """Yields the batches on the device. `ahead`: on a GPU, the next batch is copied on a side stream while the loop
+    uses the present one.
     """
     if device.type != "cuda" or not ahead:
         for batch in batches:

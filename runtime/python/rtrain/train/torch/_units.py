@@ -27,11 +27,11 @@ from rtrain.train.torch._samplers import RankShare, drawn_alike, is_divided
 
 @dataclass(frozen=True)
 class Shape:
-    """The grouping of a loader's units into batches."""
+    """How the units of a loader are grouped into batches."""
 
     each: int  # number of units in a batch of one rank
     drop_last: bool
-    unit: str  # "row", "batch" (the unit is a batch), or "item" (there are no batches)
+    unit: str  # "row": a unit is a row's index; "batch": a unit is a batch; "item": the loader makes no batches
 
     def wanted(self, units: list[Any], prefix: tuple[int, ...], positions: range) -> Wanted:
         if self.unit == "row":
@@ -43,13 +43,14 @@ class Shape:
 
 @dataclass(frozen=True)
 class Begin:
-    """The position at which an iteration starts."""
+    """The position at which an iteration begins."""
 
     seed: int
     epoch: int
-    delivered: int  # number of units of the epoch that were delivered before
-    multiple: int  # padding makes the units of an epoch a multiple of this number
-    check: int | None = None  # a checksum of the units that the state's sampler drew; None: not compared
+    delivered: int  # number of units of the epoch that were delivered in earlier iterations
+    multiple: int  # the number of units of an epoch is padded to a multiple of this number
+    # checksum of the units that the sampler had drawn for the loaded state; None: not compared
+    check: int | None = None
 
 
 def kind_of(loader: Any) -> Kind:
@@ -81,7 +82,7 @@ def _is_permutation(sampler: RandomSampler) -> bool:
 
 # -- an order that is known as a whole ----------------------------------------------------------------------------------
 class Dealing:
-    """Orders that are computed, or drawn as a whole, and dealt to ranks."""
+    """Begins epochs of a loader whose order is computed, or drawn as a whole, before it is distributed to ranks."""
 
     def __init__(self, sampler: Any, shape: Shape, ranks: int, rank: int, *, drop: bool = False) -> None:
         self.sampler: Any = sampler
@@ -119,13 +120,13 @@ class Dealing:
 
 
 class Dealt:
-    """One epoch of a `Dealing`."""
+    """The units of one epoch of a `Dealing`."""
 
     def __init__(self, kind: Dealing, deal: Deal, begin: Begin) -> None:
         self.kind, self.deal, self.begin = kind, deal, begin
         self.given = 0
         self._order: Any = None
-        self._checked: tuple[int, int | None] = (0, 0)  # (number of units, their checksum)
+        self._checked: tuple[int, int | None] = (0, 0)  # number of units, and their checksum
         if begin.check is not None and begin.delivered:
             _compare(begin.check, self.check, kind.sampler)
 
@@ -173,8 +174,8 @@ def _taken(order: Any, positions: range) -> list[Any]:
 
 # -- an order that is drawn on the way ----------------------------------------------------------------------------------
 class Walking:
-    """Orders of a sampler from which this rank draws during the iteration: it has no length, or no other rank shares
-    it.
+    """Begins epochs of a loader from whose sampler this rank draws during the iteration, because the sampler has no
+    length, or because no other rank shares it.
     """
 
     order_name = "in the sampler's order"
@@ -194,7 +195,7 @@ class Walking:
         return self.ranks == 1 and not self.divides_itself and hasattr(self.sampler, "__len__")
 
     def _dealing(self) -> Dealing:
-        """Returns the same units for a state of several ranks, including their padding."""
+        """Returns a Dealing of the same units, for a state of several ranks, including their padding."""
         return Dealing(RankShare(self.sampler, Place(1, 0, 0, 1, 0)), self.shape, 1, 0)
 
     def whole(self, multiple: int) -> int | None:
@@ -205,7 +206,7 @@ class Walking:
 
 
 class Walked:
-    """One epoch of a `Walking`."""
+    """The units of one epoch of a `Walking`."""
 
     def __init__(self, kind: Walking, begin: Begin) -> None:
         self.kind, self.begin = kind, begin
@@ -224,7 +225,7 @@ class Walked:
         self._fetched.clear()
         with contextlib.nullcontext() if kind.divides_itself else drawn_alike(begin.seed + begin.epoch, kind.sampler):
             turns, check = self._skipped()
-            ahead = next(turns, None)  # most samplers draw their whole order with the first unit
+            ahead = next(turns, None)  # most samplers draw their whole order together with the first unit
         left = iter(()) if ahead is None else itertools.chain([ahead], turns)
         drawn = begin.delivered
         while True:
@@ -239,8 +240,8 @@ class Walked:
             yield kind.shape.wanted(own, (begin.seed, begin.epoch), positions)
 
     def _skipped(self) -> tuple[Iterator[list[Any]], int | None]:
-        """Returns the sampler's units behind the delivered ones, for all ranks at a time. Draws the delivered ones
-        and compares their checksum.
+        """Returns the sampler's units that follow the delivered ones, in groups of one unit per rank. To get there,
+        draws the delivered units and compares their checksum.
         """
         units = iter(self.kind.sampler)
         skipped = list(itertools.islice(units, self.begin.delivered))
@@ -252,7 +253,9 @@ class Walked:
 
 # -- steps of GlobalBatches ---------------------------------------------------------------------------------------------
 class Steps:
-    """The optimizer steps of a `GlobalBatches`. A state contains no gradients, so an unfinished step begins again."""
+    """Begins epochs whose units are the optimizer steps of a `GlobalBatches`. A state contains no gradients, so an
+    unfinished step begins again.
+    """
 
     name = "steps of GlobalBatches"
     ranks = 1
@@ -279,7 +282,7 @@ class Steps:
 
 
 class Stepped:
-    """One epoch of `Steps`. The units are steps."""
+    """The units of one epoch of `Steps`, which are optimizer steps."""
 
     check = None
 

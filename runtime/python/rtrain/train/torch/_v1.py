@@ -42,7 +42,7 @@ def prepare_optimizer(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer
     def step(closure: Any = None) -> Any:
         if closure is not None:
             raise RuntimeError("an optimizer that needs a closure cannot be used with mixed precision")
-        optimizer.__dict__["step"] = plain_step  # the scaler calls it
+        optimizer.__dict__["step"] = plain_step  # the gradient scaler calls the plain step
         try:
             done = scaler.step(optimizer)
         finally:

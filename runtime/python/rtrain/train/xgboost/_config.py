@@ -1,4 +1,6 @@
-"""Connects the ranks: rank 0 has XGBoost's tracker, and each rank calls its loop within XGBoost's communicator."""
+"""Connects the ranks of an XGBoost training. Rank 0 runs XGBoost's tracker, and each rank calls its loop within
+XGBoost's communicator.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ from rtrain import train
 from rtrain._lazy import public_in
 from rtrain.train.backend import Backend, BackendConfig, WorkerGroup
 
-_END_S = 60  # until the tracker has seen every rank leave
-_communicator: dict[str, Any] = {}  # this process's arguments; empty: it trains alone
+_END_S = 60  # seconds for which the tracker waits until every rank has left
+_communicator: dict[str, Any] = {}  # arguments of the communicator in this process; empty: the process trains alone
 
 
 @dataclass
@@ -46,7 +48,7 @@ class _Tracking(Backend):
             return
         from xgboost.tracker import RabitTracker
 
-        # Ranks of XGBoost follow the tasks' names, which `_join` makes of the run's ranks.
+        # XGBoost orders its ranks by task name; `_join` makes the names from the run's ranks.
         self._tracker = RabitTracker(len(worker_group), os.environ["MASTER_ADDR"], sortby="task")
         self._tracker.start()
         worker_group.execute(_join, self._tracker.worker_args())

@@ -19,8 +19,9 @@ class RTrainReportCallback(TrainingCallback):
     Use it by `xgboost.train(..., callbacks=[RTrainReportCallback(frequency=10)])`, on every rank.
 
     metrics: which metrics are reported: a name, a list, or a dict from the names to report to those of XGBoost; None: all.
-    filename: of the model in a checkpoint; its ending is the format, `.ubj` or `.json`.
-    frequency: rounds between checkpoints; 0: none before the end. checkpoint_at_end: one after the last round.
+    filename: name of the model's file in a checkpoint; its ending is the format, `.ubj` or `.json`.
+    frequency: rounds between checkpoints; 0: none before the end.
+    checkpoint_at_end: True: the last round is reported with a checkpoint too.
     results_postprocessing_fn: a function that changes the dict that is reported.
     """
 

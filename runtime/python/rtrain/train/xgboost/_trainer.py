@@ -61,7 +61,8 @@ class XGBoostTrainer(DataParallelTrainer):
             rounds = rounds_of("XGBoostTrainer", given, datasets, run_config, _ARGUMENTS, train_arguments)
             train_loop_per_worker = _Loop(rounds)
             self._makes_checkpoints = True
-            dataset_config = dataset_config or DataConfig(equal=False)  # every row is part of the model
+            # ranks may have unequal numbers of rows, so that every row is part of the model
+            dataset_config = dataset_config or DataConfig(equal=False)
         elif unused := [name for name, value in {**given, **train_arguments}.items() if value is not None]:
             name = "dmatrix_params" if unused[0] == "of_columns" else unused[0]
             raise ValueError(
@@ -86,7 +87,7 @@ class XGBoostTrainer(DataParallelTrainer):
 
 
 class _Loop:
-    """The loop of a trainer without one."""
+    """The loop of a trainer to which the user gives no loop."""
 
     def __init__(self, rounds: Rounds) -> None:
         self._rounds = rounds
