@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The connections that the head wants to be able to hold. Each node and each person's command needs one. Strangers may
+// The number of connections that should be possible. Each node and each person's command needs one. Strangers may
 // use the rest, which costs some 60 KiB each.
 constexpr std::uint64_t connections_wanted = 8'192, other_descriptors = 256;
 

@@ -32,7 +32,7 @@ std::optional<std::int64_t> resident_bytes() {
     return resident * ::sysconf(_SC_PAGESIZE);
 }
 
-// Counts the cluster's resources and allocations. What nodes really use arrives with heartbeats.
+// Counts the cluster's resources and allocations. The resources that nodes really use arrive with heartbeats.
 ClusterCounts counts_of(const View& view, const HeadHealth& health) {
     const ClusterTotals sum = totals_of(view.cluster);
     const Sum cpus = amount_of(sum.total, cpu_key), cpus_free = amount_of(sum.free, cpu_key);

@@ -46,7 +46,7 @@ struct RunResizeAsked {  // resizes to `workers` at the next commit or at the de
 };
 struct RunPriorityChanged { RunId run; std::string by; std::int32_t priority = 0; bool operator==(const RunPriorityChanged&) const = default; };
 struct RunYieldsChanged { RunId run; std::string by; Yielding yielding{}; bool operator==(const RunYieldsChanged&) const = default; };
-struct RunRemoved { RunId run; bool operator==(const RunRemoved&) const = default; };  // terminal runs only
+struct RunRemoved { RunId run; bool operator==(const RunRemoved&) const = default; };  // only terminal runs can be removed
 struct NodeRegistered {  // also sent on each reconnect; `held` lists all attempts with processes on the node
     NodeId node;
     std::string address;
@@ -64,12 +64,11 @@ struct NodeLost {  // the node was silent for node_timeout
     Duration silent{};  // time since the node's last message
     bool operator==(const NodeLost&) const = default;
 };
-struct NodeLeft { NodeId node; bool operator==(const NodeLeft&) const = default; };  // the command `rtrain node leave`
+struct NodeLeft { NodeId node; bool operator==(const NodeLeft&) const = default; };  // by the verb `node leave`
 struct NodeDrained {
     NodeId node;
     std::string by, reason;
-    // time until the deadline; nullopt: a run moves if it has another place, else it runs to its end
-    std::optional<Duration> deadline;
+    std::optional<Duration> deadline;  // time until it; nullopt: a run moves if it has another place, else it runs to its end
     bool by_itself = false;  // the agent received the signal to end (node join --drain-on-sigterm)
     bool by_disk = false;  // the disk of the agent is nearly full; such a drain changes only a node that is in use
     bool operator==(const NodeDrained&) const = default;
@@ -87,8 +86,7 @@ struct NodePrepared {
     std::uint32_t incarnation = 0;
     NodeId node;
     // ---- from rank 0's node alone
-    // the number that the attempt has claimed on storage; at least the number in `attempt`
-    std::uint32_t claimed_number = 0;
+    std::uint32_t claimed_number = 0;  // number that the attempt has claimed on storage; at least the number in `attempt`
     std::string from;                  // the newest committed checkpoint on the live branch
     std::string master_address;
     std::uint16_t master_port = 0;
@@ -100,14 +98,11 @@ struct NodePrepareFailed {
     std::uint32_t incarnation = 0;
     NodeId node;
     std::string why;
-    // true: the attempt is not retried, because the user must change something (no such storage, name taken, code
-    // damaged)
-    bool permanent = false;
+    bool permanent = false;  // true: not retried, since the user must change something (no such storage, name taken, code damaged)
     bool operator==(const NodePrepareFailed&) const = default;
 };
 struct WorkerStarted { AttemptId attempt; Rank rank; std::int64_t pid = 0; bool operator==(const WorkerStarted&) const = default; };
-// sent for the first report of an attempt
-struct FirstReport { AttemptId attempt; bool operator==(const FirstReport&) const = default; };
+struct FirstReport { AttemptId attempt; bool operator==(const FirstReport&) const = default; };  // sent for an attempt's first report
 struct WorkerExited {
     AttemptId attempt;
     Rank rank;
@@ -116,8 +111,7 @@ struct WorkerExited {
     Duration ago{};  // time between the event and its arrival at the head
     bool operator==(const WorkerExited&) const = default;
 };
-// no process of the attempt is left on the node
-struct NodeEmptied { AttemptId attempt; NodeId node; bool operator==(const NodeEmptied&) const = default; };
+struct NodeEmptied { AttemptId attempt; NodeId node; bool operator==(const NodeEmptied&) const = default; };  // no process of it is left
 struct CheckpointCommitted {
     AttemptId attempt;
     std::string directory;
@@ -125,8 +119,7 @@ struct CheckpointCommitted {
     std::int64_t bytes = 0;
     std::map<std::string, double> metrics;
     std::int64_t wall_ms = 0;
-    // identifies the request that the checkpoint's report answers, by its time `asked`. 0: it answers none. nullopt:
-    // unknown, so it counts for any.
+    // `asked` of the request that the checkpoint's report answers. 0: it answers none. nullopt: unknown, counts for any.
     std::optional<Time> answers{};
     Duration uploaded_in{};  // time from the report to the commit
     bool operator==(const CheckpointCommitted&) const = default;
@@ -150,11 +143,9 @@ struct CheckpointVerified {  // a node has read all files of the checkpoint
     bool operator==(const CheckpointVerified&) const = default;
 };
 struct StopMetricReached { AttemptId attempt; std::string key; double value = 0; bool operator==(const StopMetricReached&) const = default; };
-// The run waits for its next attempt, and the head stores as much data of the run's user as the user may have. `limit`
-// describes the limit and a remedy.
+// The run waits for its next attempt, and its user has reached a limit of stored data. `limit`: the limit and a remedy.
 struct UserLimitReached { RunId run; std::string limit; bool operator==(const UserLimitReached&) const = default; };
-// New queues. The shell has checked their values. `changed_from`: the configuration that was edited; the change is
-// refused if it is not the present one.
+// New queues, checked by the shell. Refused unless `changed_from`, the configuration that was edited, is the present one.
 struct QueuesConfigured { Queues queues; std::string by; std::optional<Queues> changed_from{}; bool operator==(const QueuesConfigured&) const = default; };
 struct TimePassed { bool operator==(const TimePassed&) const = default; };  // the time of next_wake has passed
 
@@ -178,8 +169,7 @@ struct LaunchWorkers {  // Every node is prepared: starts this node's workers. A
 };
 struct StopAttempt {  // end everything of this attempt on this node, answer NodeEmptied; also for attempts given up long ago
     AttemptId attempt;
-    // incarnation of the attempt, which tells repeated preparations apart; 0 if the head no longer has its record
-    std::uint32_t incarnation = 0;
+    std::uint32_t incarnation = 0;  // the attempt's incarnation; 0 if the head no longer has its record
     NodeId node;
     Duration grace;
     Reason why;
@@ -201,8 +191,7 @@ struct DeleteCheckpoint {
     NodeId node;  // the node that deletes it: a ready node of the run's last attempt, else any ready node
     bool operator==(const DeleteCheckpoint&) const = default;
 };
-// The run is terminal: `node` writes result.json into the run's directory and copies the run's logs there. `node`
-// belonged to the run; empty: the head does it.
+// The run is terminal: `node` (empty: the head), a node of the run, writes result.json and copies the logs to storage.
 struct WriteResult { RunId run; NodeId node; bool operator==(const WriteResult&) const = default; };
 using Effect = std::variant<PrepareNode, LaunchWorkers, StopAttempt, RequestCheckpoint, DeleteCheckpoint, WriteResult>;
 // clang-format on

@@ -46,17 +46,14 @@ struct QuotaReclaimed {  // the run could borrow from another queue, but a run o
     static constexpr const char* kind = "quota_reclaimed";
     std::string queue, resource; bool operator==(const QuotaReclaimed&) const = default;
 };
-// The reason contains no amount that changes while the run waits, so that many runs of one user share it.
-struct QueueUserLimit {
+struct QueueUserLimit {  // contains no amount that changes while the run waits, so that many runs of a user share the reason
     static constexpr const char* kind = "queue_user_limit";
     std::string queue, resource;  // resource: "runs" or "GPU"
     Sum requested;
     Amount limit;
     bool operator==(const QueueUserLimit&) const = default;
 };
-// The reason contains no amount that changes while the run waits. `of_user`: it is the budget of the run's user in that
-// queue.
-struct BudgetUsed {
+struct BudgetUsed {  // contains no amount that changes while the run waits; `of_user`: the budget is that of the run's user there
     static constexpr const char* kind = "budget_used"; std::string queue; bool of_user = false;
     Amount gpu_hours; Duration window; bool operator==(const BudgetUsed&) const = default;
 };
@@ -94,7 +91,7 @@ struct YieldedTo {  // it yielded to this run, which starts by its end
 struct OwnerEnded {  // its owner has ended, is being stopped or preempted, or waits in the queue
     static constexpr const char* kind = "owner_ended"; std::string owner; bool operator==(const OwnerEnded&) const = default;
 };
-struct UserLimit {  // the head keeps as much for the run's user as it may: the run makes no further attempts
+struct UserLimit {  // the run's user has reached a limit of stored data, so the run makes no further attempts
     static constexpr const char* kind = "user_limit";
     std::string limit;  // the limit, the bytes that are kept, and what to do
     std::vector<Reason> cause; bool operator==(const UserLimit&) const = default;

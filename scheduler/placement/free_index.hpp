@@ -15,7 +15,7 @@
 
 namespace rtrain {
 
-// What counts of a node that has seats of a closed reservation: the rest of it, or nothing.
+// How a node counts that has seats of a closed reservation: with the rest of it, or not at all.
 enum class OnReserved { rest, nothing };
 
 // A prepared gang of equal bundles without constraints on named nodes. Questions about it compare no bundles.

@@ -34,7 +34,7 @@ struct Begin {
     Time from;  // expected begin; 0: unknown
     // programs whose end is unknown and for which the reservation waits (see program_of)
     std::set<std::string> programs{};
-    std::set<RunId> drivers{};  // of the programs named "run-N": the runs N, which are their drivers
+    std::set<RunId> drivers{};  // for each program named "run-N": the run N, which is its driver
 };
 Begin begin_of(const Cluster& cluster, const Run& waiting);
 bool passes(const Begin& begin, const Run& run, std::optional<Duration> limit, Time now);

@@ -107,7 +107,7 @@ class Quotas {
     void start_withheld_by(Time time, const Run& waiting);
     // Makes the queue `above` lend nothing until it has recovered what it lent.
     void claim_back(const std::string& above) { claimed_back_.push_back(above); }
-    const Sums& in_use(const std::string& queue) const;  // what the queue and the queues below it hold
+    const Sums& in_use(const std::string& queue) const;  // amounts that the queue and the queues below it hold
     const Cluster& cluster() const { return cluster_; }
 
   private:

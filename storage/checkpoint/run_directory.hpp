@@ -30,8 +30,8 @@ struct Claim {  // attempts/NNNNNN.json: created exclusively when an attempt beg
     std::string job_json;  // the job spec of this attempt, as JSON
     std::int64_t wall_ms = 0;
     bool begun = false;  // true: `from` is decided, so workers may have started
-    // hash of the code archive; may be empty; nullopt in claims of older versions
-    std::optional<std::string> code_sha256{};
+    std::optional<std::string>
+        code_sha256{};    // hash of the code archive, or empty; nullopt in claims of older versions
     std::string array{};  // the job array that the run belongs to; empty: none
     std::uint32_t array_index = 0;
     // True if the attempt's checkpoints count for the `num_to_keep` of later runs of the name. In claims of older
@@ -66,8 +66,7 @@ inline constexpr std::uint32_t run_format = 3;
 struct RunHeader {
     std::string name, cluster_id, run_id, user, job_json, code_sha256;
     std::int64_t wall_ms = 0;
-    // version of the layout; a greater number than this program knows is refused as `invalid`
-    std::uint32_t format = run_format;
+    std::uint32_t format = run_format;  // version of the layout; a greater one is refused as `invalid`
 };
 Result<bool> create_run(Store&, const RunHeader&);  // writes the present format, whatever the header contains
 Result<RunHeader> read_run(Store&, const std::string& run_name);
@@ -76,8 +75,7 @@ Result<RunHeader> decode_run(const std::string& text, const std::string& path); 
 // Access to copies of files that are nearer than a remote store. A copy may be wrong: each one is hashed after it was
 // placed, as a download is, and a wrong copy is replaced by a download.
 struct NearerCopies {
-    // Places what may be the file's content at `target`, as a new file that no other process has open. Returns false if
-    // there is no copy.
+    // Places a possible copy of the file at `target`, as a new file that no other process has open. False: none exists.
     std::function<bool(const ManifestFile& file, const std::string& target)> put{};
     // Called if the placed content differs from the manifest.
     std::function<void(const ManifestFile& file)> refused{};
@@ -94,16 +92,14 @@ struct ClaimAnswer {
     std::string from;
     std::uint64_t reports_before = 0;  // number of reports on the live branch up to `from`
     std::vector<std::string> damaged;  // newer checkpoints that were skipped: "checkpoint_000007-a001: model.pt: ..."
-    // the checkpoints of earlier runs on the live branch up to `from`; oldest first
-    std::vector<EarlierCheckpoint> earlier;
+    std::vector<EarlierCheckpoint> earlier;  // checkpoints on the live branch up to `from`; oldest first
 };
 // Claims the first free attempt number that is not less than `claim.number`. Then lists the run's checkpoints, chooses
 // `from` by that listing, and writes the choice as a new file. Workers start after that. `from` is the newest sound
 // checkpoint on the live branch. In the first attempt of a run id, `restore_from` (a committed directory, else
 // not_found) replaces it. Later attempts ignore `restore_from` and continue from the checkpoints of the first one.
-// `keep_in`: a local directory for the files of `from` if the store is not local. These files were downloaded to be
-// checked, and `fetch_checkpoint` into the directory does not download them again. `nearer`: local copies that are
-// checked instead of downloads.
+// `keep_in`: where the files of `from` are stored after they were downloaded and checked, unless the store is local.
+// `fetch_checkpoint` into that directory does not download them again. `nearer`: copies that replace downloads.
 Result<ClaimAnswer> claim_attempt(Store&, const std::string& run_name, Claim claim, const std::string& restore_from,
                                   const std::string& keep_in = {}, const NearerCopies& nearer = {});
 Result<std::vector<Claim>> read_claims(Store&, const std::string& run_name);  // sorted by number
@@ -113,16 +109,14 @@ std::optional<Claim> newest_claim(Store&, const std::string& run_name);
 
 struct CommittedCheckpoint {
     Manifest manifest;
-    bool live = false;  // true: on the live branch
-    // why the manifest cannot be read; not empty: only directory and attempt are set; empty: the manifest is sound
-    std::string damage;
+    bool live = false;   // true: on the live branch
+    std::string damage;  // why the manifest cannot be read; if not empty, only its directory and attempt are set
 };
 // Returns all committed checkpoints, oldest first, with the live branch marked.
 Result<std::vector<CommittedCheckpoint>> list_checkpoints(Store&, const std::string& run_name);
 // Hashes the checkpoint's files again. Returns one entry per faulty file, with its name and fault.
 Result<std::vector<std::string>> verify_checkpoint(Store&, const std::string& run_name, const std::string& directory);
-// The newest checkpoint on the live branch whose files equal what was committed, and the newer checkpoints that were
-// skipped as damaged.
+// The newest checkpoint on the live branch whose files equal what was committed, and newer ones that are damaged.
 struct SoundCheckpoint {
     std::optional<Manifest> manifest;  // the checkpoint; nullopt: there is none, so training starts from the beginning
     std::vector<std::string> damaged;
@@ -135,22 +129,19 @@ Status write_manifest(Store&, const std::string& run_name, const Manifest&);
 // deeper directory claims it; `claim_directory` claims names directly in the run's directory only.
 struct DirectoryClaim {
     std::uint32_t attempt = 0;
-    // index of the report; 0: unknown, because the directory's name contains only the attempt
-    std::uint64_t report = 0;
+    std::uint64_t report = 0;  // index of the report; 0: the directory's name contains only the attempt
     bool operator==(const DirectoryClaim&) const = default;
 };
 // Claims the directory for a report. Returns true if it belongs to that report, also if the report claims it again.
 // Returns false if the name is taken, not allowed, or used by other files of the run, or if the run has format 1.
 Result<bool> claim_directory(Store&, const std::string& run_name, const std::string& directory, DirectoryClaim);
-// Returns the report that a directory belongs to. Errors: not_found (it belongs to none), damaged (the claim cannot be
-// read).
+// Returns the report that owns a directory. Errors: not_found (no report does), damaged (the claim is unreadable).
 Result<DirectoryClaim> owner_of(Store&, const std::string& run_name, const std::string& directory);
 // Fails with `invalid` unless the directory may hold a checkpoint of this report.
 Status check_owner(Store&, const std::string& run_name, const std::string& directory, DirectoryClaim);
 // removes the manifest before the files
 Status delete_checkpoint(Store&, const std::string& run_name, const std::string& directory);
-// Copies a checkpoint to a local directory and checks the hashes. With a local store it copies nothing and returns the
-// checkpoint's own path.
+// Copies a checkpoint to a local directory and checks the hashes. With a local store, returns its own path instead.
 Result<std::string> fetch_checkpoint(Store&, const std::string& run_name, const std::string& directory,
                                      const std::string& to_local, const Progress& progress,
                                      const NearerCopies& nearer = {});
@@ -196,8 +187,7 @@ struct GarbagePlan {
     bool terminal = false;
     std::vector<Garbage> items;
 };
-// Finds uncommitted directories, dead branches and unfinished files. Never includes a checkpoint that some attempt's
-// `from` names.
+// Finds uncommitted directories, dead branches and unfinished files. Omits checkpoints that an attempt's `from` names.
 Result<GarbagePlan> plan_garbage(Store&, const std::string& run_name);
 // removes the manifest of a checkpoint before its files
 Status remove_garbage(Store&, const std::string& run_name, const Garbage&);

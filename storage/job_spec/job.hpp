@@ -108,7 +108,8 @@ struct PackedCode {
     std::vector<std::string> secrets{};
     std::vector<std::string> left_out{};  // links that lead out of the folder and special files, each with the reason
 };
-// Who chose the folder. `nobody`: it is the folder of the job's file, so the archive may have 100 MiB instead of 2 GiB.
+// Tells who chose the folder. `nobody`: it is the folder of the job's file, so the archive may have 100 MiB instead of
+// 2 GiB.
 enum class NamedBy { job, nobody };
 // `needed`: a file that the archive must contain, else packing fails; empty: none.
 Result<PackedCode> pack_directory(const std::string& directory, const std::string& to_directory,

@@ -20,8 +20,8 @@ struct Place {  // counts from 1; line 0: the value is not from the file
 struct Entry;
 struct Value {
     Kind kind = Kind::null;
-    std::string text;  // of a string: its content; of a number or boolean: its JSON text
-    std::string raw;   // of a number: as the user wrote it ("3.10")
+    std::string text;  // content of a string; JSON text of a number or boolean
+    std::string raw;   // text of a number as the user wrote it ("3.10")
     std::vector<Value> items;
     std::vector<Entry> entries;  // in the order of the file; each key occurs once
     Place place;

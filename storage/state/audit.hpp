@@ -15,7 +15,7 @@ struct AuditRow {
     std::uint64_t sequence = 0;  // counts from 1 without gaps; the commit sets it, and `hash`
     std::int64_t wall_ms = 0;
     std::string user, role;  // the caller's name and role; role: admin, user, viewer, metrics or node
-    // what the caller signed in with: a token's id, "run-..." for a run's token, "node:NAME" for a certificate; never a
+    // the credential of the caller: a token's id, "run-..." for a run's token, "node:NAME" for a certificate; never a
     // secret
     std::string credential;
     std::string from;    // the address that the request was sent from

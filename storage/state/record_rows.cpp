@@ -107,7 +107,7 @@ Status save_record(Database& database, const Written& written, Place place, Kept
 
 }  // namespace
 
-// Saves the records of one transaction, in order. Of several records for one row it writes only the last, because a
+// Saves the records of one transaction, in order. If several records have one row, it writes only the last, because a
 // reader sees no other.
 Status save_records(Database& database, const std::vector<Written>& records, Kept& kept) {
     std::vector<Place> places;

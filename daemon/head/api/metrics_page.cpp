@@ -26,7 +26,7 @@ constexpr std::size_t users_most = 100;
 // the most readers that may wait; each gets megabytes of text
 constexpr std::size_t readers_max = 8, readers_max_of_user = 2;
 
-// Converts a number of an agent. Returns nullopt for a value below 0, with which an agent says "unknown".
+// Converts a number of an agent. Returns nullopt for a value below 0, which an agent sends for "unknown".
 std::optional<double> known(std::int64_t value, double units_per_one) {
     if (value < 0) return std::nullopt;
     return static_cast<double>(value) / units_per_one;

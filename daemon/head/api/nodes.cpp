@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t xids_of_device_most = 32;  // the most kinds of errors (Xid) that are shown for each GPU
 
-// Returns a number of an agent's message as JSON. Returns null for a number below 0, with which an agent says
+// Returns a number of an agent's message as JSON. Returns null for a number below 0, which an agent sends for
 // "unknown".
 json known_or_null(std::int64_t value, double units_per_one) {
     return value < 0 ? json() : json(static_cast<double>(value) / units_per_one);

@@ -184,7 +184,7 @@ bool of_no_checkpoint(const View& view, RunId run, const std::string& key) {
     return !prefix_of(key).empty() && !view.cluster.checkpoints.contains({.run = run, .directory = directory_in(key)});
 }
 
-// What a run's directory of values contains.
+// The content of a run's directory of values.
 struct Values {
     std::size_t count = 0;  // number of values that count for the limit; values of checkpoints do not count
     std::vector<std::string> checkpoints;  // keys of the values that belong to checkpoints

@@ -50,7 +50,7 @@ struct Submission {
     ArrayMember member;
     std::set<std::string> directories;  // names of those runs of the array for which an earlier run's directory exists
 };
-enum class For { submit, plan };  // what the check is for; a plan needs neither a name nor secrets
+enum class For { submit, plan };  // the purpose of the check; a plan needs neither a name nor secrets
 
 bool is_sha256(const std::string& text) { return text.size() == 64 && storage::is_hex(text); }
 

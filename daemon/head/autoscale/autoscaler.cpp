@@ -70,7 +70,7 @@ void Autoscaler::start(const std::optional<std::string>& ordered) {
     later();
 }
 
-// Loads the saved orders. Those that an older head has saved contain no names.
+// Loads the saved orders. Orders that an older head has saved contain no names.
 void Autoscaler::restore(const std::string& saved) {
     const json kept = parsed_or_null(saved);
     if (!kept.is_object()) return;

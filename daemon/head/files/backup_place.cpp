@@ -14,7 +14,7 @@ bool holds(const std::string& point, const std::string& path) {
     return point == "/" || path == point || path.starts_with(point + "/");
 }
 
-// Returns the mount that contains `path`. Of several lines for one place the last one counts, since it hides the
+// Returns the mount that contains `path`. If several lines have one place, the last line counts, since it hides the
 // others.
 Mount mount_of(const std::string& path, const std::string& mounts) {
     Mount mount;

@@ -273,8 +273,8 @@ std::size_t LogMerge::memory() const {
     return out;
 }
 
-// For a query for the last lines: moves every file to its own last lines. Of all these lines together, the first ones
-// are skipped later.
+// For a query for the last lines: moves every file to its own last lines. Later, the first ones of all these lines
+// together are skipped.
 bool LogMerge::seek_tail(Allowed& allowed) {
     for (; question_.tail && sought_ < sources_.size(); ++sought_) {
         if (!sources_[sought_].seek_back(*question_.tail, allowed)) return false;

@@ -54,7 +54,7 @@ void EventLoop::committed(const Status& status) {
     perform_some();
 }
 
-// Waits for disk space. Decided changes stay in order and are written again later. None of their effects is performed
+// Waits for disk space. Decided changes stay in order and are written again later. Their effects are not performed
 // before. Requests for changes get an error (requests/timed.cpp, Unanswered); queries get their answers.
 void EventLoop::wait_for_room(const Error& why) {
     if (!*no_room_)

@@ -33,7 +33,7 @@ struct DescribedRoute {
     const char* query;   // names of the query parameters, separated by blanks
     const char* status;  // statuses of a successful answer: "200 201"
     const char*
-        // what the answer is: a kind of schemas.cpp; "page X": a list of X with a cursor; otherwise a content type
+        // form of the answer: a kind of schemas.cpp; "page X": a list of X with a cursor; otherwise a content type
         answer;
     const char* stream;  // with follow=true: the kind of each event's data; "" if the route has no stream
 };

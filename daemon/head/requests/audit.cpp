@@ -32,8 +32,8 @@ std::optional<RunId> run_of(const Exchange& exchange) {
     return id ? std::optional(*id) : std::nullopt;
 }
 
-// Returns true if the request needs an audit row. None is needed for files that agents write for their attempts, or for
-// values of a run's processes or its user, of which there may be any number.
+// Returns true if the request needs an audit row. Files that agents write for their attempts need no row, nor do values
+// of a run's processes or its user, of which there may be any number.
 bool changes(const Exchange& exchange, const Route& route, const std::optional<RunId>& run) {
     const std::string_view method = route.method, pattern = route.pattern;
     if (method == "GET" || method == "HEAD" || pattern == "/v1/plan" || tries_only(exchange, route)) return false;

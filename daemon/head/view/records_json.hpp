@@ -14,7 +14,7 @@ using nlohmann::json;
 json time_json(const View& view, Time time);  // the time as text; null if the time is 0
 json wall_json(std::int64_t wall);            // the wall time as text; null for 0
 json resources_json(const Resources& resources);
-std::string needs_text(const RunSpec& spec);  // what the run needs: "2 x {CPU: 1}"
+std::string needs_text(const RunSpec& spec);  // resources that the run needs: "2 x {CPU: 1}"
 json kind_json(const Reason& reason);         // kind of the reason; null if there is none
 
 json run_json(const View& view, const Run& run, JobWords words);

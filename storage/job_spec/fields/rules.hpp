@@ -30,7 +30,7 @@ struct Reading {
 struct Rule {
     std::string_view path;  // path of the field: "scaling.workers"
     const char* schema;     // JSON Schema of the value; null is the default of all fields but the entrypoint
-    const char* wants;      // what the field takes, for messages: "a whole number or a range such as 2..8"
+    const char* wants;      // the values that the field takes, for messages: "a whole number or a range such as 2..8"
     void (*take)(Reading&, const Value&);  // writes the value into the job; requires that the value matches the schema
     nlohmann::json (*give)(const Job&);    // the inverse of `take`
 };

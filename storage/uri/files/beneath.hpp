@@ -10,9 +10,9 @@
 
 namespace rtrain::storage {
 
-// Opens the directory `directory` itself. Links on the way to it are followed, but not the links of /proc. Those lead
-// into what another process has mounted or holds open, and a job can mount anything over its own directories. Errors:
-// as for open_beneath.
+// Opens the directory `directory` itself. Links on the way to it are followed, but not the links of /proc. Such links
+// lead into what another process has mounted or holds open, and a job can mount anything over its own directories.
+// Errors: as for open_beneath.
 Result<Descriptor> open_top(const std::string& directory);
 
 // Like open_top, but follows no link at all.

@@ -53,7 +53,7 @@ class Store {
 // Whether opening examines the root. `unseen`: it does not, because that may wait for a mount that hangs. If the root
 // is a file, the first call fails.
 enum class Root { seen, unseen };
-// What happens to links on the way to `root`. `refused`: each call fails if there is one, even if it was created since
+// How links on the way to `root` are treated. `refused`: each call fails if there is one, even if it was created since
 // the last call.
 enum class Links { followed, refused };
 Result<std::unique_ptr<Store>> open_file_store(const std::string& root, Root look = Root::seen, Links links = Links::followed);

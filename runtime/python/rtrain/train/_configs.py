@@ -441,8 +441,7 @@ class RunConfig:
 
         __slots__ = ()
 
-    # class attributes, not fields of the dataclass; False for a sweep, whose name is made from its trainable
-    _names_itself = True
+    _names_itself = True  # class attributes, not fields; False for a sweep, whose name is made from its trainable
     _fits = 0
 
     def __post_init__(self) -> None:
@@ -478,8 +477,7 @@ class RunConfig:
             raise ValueError(
                 "records_path is for a storage_filesystem that rtrain cannot write itself; else storage_path has everything"
             )
-        # The path is converted once only, since a config that is made from this one has the final path.
-        if self.storage_path is not None:
+        if self.storage_path is not None:  # converted once only: a config made from this one has the final path
             given, path = self.storage_filesystem, _names.local_path(os.fspath(self.storage_path))
             self.storage_filesystem, self.storage_path = _filesystems.without_wrappers(given, path)
             if given is not None:

@@ -12,7 +12,7 @@ from rtrain.train.torch._place import get_device, place
 
 
 class _OfTheRun:
-    """What the strategies have in common: one device per process, and loaders that are split by the run's number of
+    """The common part of the strategies: one device per process, and loaders that are split by the run's number of
     workers. Lightning itself would count the visible devices.
     """
 

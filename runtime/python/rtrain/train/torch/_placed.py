@@ -16,7 +16,7 @@ class Wanted(NamedTuple):
     """The request of a loader for a batch: `indices` for the dataset, and the position of each item."""
 
     indices: Any
-    prefix: tuple[int, ...]  # what all positions begin with: seed, epoch and others
+    prefix: tuple[int, ...]  # the values with which all positions begin: seed, epoch and others
     positions: range
 
 

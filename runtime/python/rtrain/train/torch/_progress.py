@@ -26,7 +26,7 @@ Given = Callable[[Iterator[Any]], Iterator[Any]]  # type of a function that coun
 
 
 class Progress(Protocol):
-    """What a prepared loader needs for its iterations and its state."""
+    """The interface by which a prepared loader runs its iterations and keeps its state."""
 
     def begin(self) -> tuple[Iterator[Any], Given]:
         """Begins an iteration. Returns its batches, and a function that counts them on delivery."""
