@@ -16,8 +16,8 @@ namespace rtrain::cmd {
 
 struct NodeOptions {
     std::string data;                        // the agent's directory; holds its certificate after the first join
-    std::string head;                        // HOST:PORT
-    std::vector<std::string> other_heads{};  // HOST:PORT each
+    std::string head;                        // address of the head: HOST:PORT
+    std::vector<std::string> other_heads{};  // further addresses of the head: HOST:PORT each
     std::string token;                       // join token; may be empty if the node has joined before
     std::string name;
     // address at which other agents reach this one; empty: this machine's address on its connection to the head

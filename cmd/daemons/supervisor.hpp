@@ -47,7 +47,7 @@ struct EndedDaemon {
     int pid = 0;
     bool killed = false;  // true: the daemon did not end in time, and was killed
 };
-// nullopt: no daemon was running
+// ends the daemon of a pid file, and its supervisor; nullopt: no daemon was running
 std::optional<Result<EndedDaemon>> end_daemon(const std::string& pid_file, std::int64_t wait_ms);
 
 }  // namespace rtrain::cmd

@@ -25,7 +25,7 @@ void add_flag(po::options_description& known, const Flag& flag) {
     if (known.find_nothrow(flag.name, false) != nullptr) return;
     const bool has_letter = !letter.empty() && known.find_nothrow("-" + letter, false) == nullptr;
     const std::string names = flag.name + (has_letter ? "," + letter : "");
-    // such a flag may stand alone (--warm), or with a value in the same word (--warm=auto)
+    // such a switch may stand alone (--warm), or with a value in the same word (--warm=auto)
     const bool has_choices = is_switch && *flag.choices != 0;
     const po::value_semantic* value =
         has_choices ? static_cast<po::value_semantic*>(po::value<std::string>()->implicit_value(""))
@@ -51,7 +51,8 @@ bool is_own_flag(const Command* command, std::string_view word) {
 po::option argument(const std::string& word) {
     po::option option;
     option.value = option.original_tokens = {word};
-    option.position_key = INT_MAX;  // as Boost does after "--"; it numbers these positions afterwards
+    // the value that Boost sets for words behind "--"; Boost numbers these positions afterwards
+    option.position_key = INT_MAX;
     return option;
 }
 

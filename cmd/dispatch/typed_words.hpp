@@ -27,7 +27,7 @@ struct TypedWord {
 };
 
 struct TypedWords {
-    std::vector<TypedWord> words;  // empty if one of the flags below is set
+    std::vector<TypedWord> words;  // the words in their order; empty if one of the fields below is set
     const Flag* lacks_value = nullptr;
     const Flag* takes_no_value = nullptr;  // set if a switch was given a value
 };

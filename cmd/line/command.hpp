@@ -44,7 +44,7 @@ using Handler = Result<int> (*)(Invocation&);  // returns the exit code, or the 
 struct Command {
     const char* words = "";  // the words of the verb: "head start"
     const char* group = "";  // heading in help
-    const char* help = "";   // one line for the list of verbs
+    const char* help = "";   // one line about the verb for the list of verbs
     std::vector<Argument> arguments{};
     std::vector<Flag> flags{};
     Handler handler = nullptr;

@@ -16,7 +16,7 @@ struct Arguments;
 // The address and the credentials of one cluster. `ca` is PEM text. In files and flags it may be the path of a PEM
 // file.
 struct Place {
-    std::string address;  // HOST:PORT
+    std::string address;  // address of the head: HOST:PORT
     std::string token;
     std::string ca;
     std::string ca_fingerprint;  // SHA-256 of the DER form of the CA certificate; used instead of `ca`

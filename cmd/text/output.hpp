@@ -51,7 +51,8 @@ class Output {
     std::string waiting_;
 };
 
-std::string terminal_json(const nlohmann::json& value, int indent);  // also escapes control characters beyond ASCII
+// JSON text for a terminal: control characters beyond ASCII are escaped too
+std::string terminal_json(const nlohmann::json& value, int indent);
 std::string yaml_text(const nlohmann::json& value);
 std::string table_text(const nlohmann::json& items, const std::vector<Column>& columns, Format format, bool colour);
 std::string cell_text(const nlohmann::json& item, const Column& column);

@@ -223,7 +223,7 @@ void end_with(int pid) {
     std::thread([descriptor] {
         pollfd waiting{.fd = descriptor, .events = POLLIN, .revents = 0};
         while (descriptor >= 0 && poll(&waiting, 1, -1) < 0 && errno == EINTR) continue;
-        kill(getpid(), SIGTERM);  // also happens at once if the watched process has ended already
+        kill(getpid(), SIGTERM);  // sends the signal at once if the watched process has ended already
     }).detach();
 }
 

@@ -1,4 +1,4 @@
-// Shows progress by redrawing a line, or by few lines.
+// Shows progress by redrawing one line on a terminal, or else by few lines.
 #include "cmd/text/progress.hpp"
 
 #include <unistd.h>

@@ -81,7 +81,7 @@ struct AutoscaleQuestion {  // all data that the question needs, as copies, beca
     // The ready nodes with room for some waiting bundle. Seats that are reserved for runs outside of `waiting` count as
     // taken.
     std::vector<NodeView> nodes;
-    std::vector<WaitingGang> waiting;  // in queue order, without runs that a quota excludes
+    std::vector<WaitingGang> waiting;  // sorted as in the queue; without runs that a quota excludes
     NodeOffer offer;
     // `ordered`: nodes that have not joined yet; `room`: how many more nodes may be ordered; `max`: the most nodes
     std::uint32_t ordered = 0, room = 0, max = 0;

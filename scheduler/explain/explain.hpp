@@ -32,7 +32,7 @@ struct Explanation {
     std::string headline;  // QUEUED 12m, position 1 of 2 in queue "default". Needs 4 nodes x 8 GPU, all at once.
     std::optional<QueuePosition> queue;
     std::vector<Rule> rules;                   // rules of the queue, and the last attempt
-    std::optional<PlacementAnswer> placement;  // for a waiting run
+    std::optional<PlacementAnswer> placement;  // set for a waiting run: which nodes fit, and why others do not
     std::uint32_t nodes = 0, fitting = 0;  // number of nodes considered, and of nodes with room for at least one bundle
     std::vector<ReasonGroup> groups;       // nodes without room, grouped by reason; the largest group first
     std::vector<std::string> holders;      // "n1: 8 GPU by gpt-1b (attempt 2), ETA 2h11"

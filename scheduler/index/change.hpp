@@ -38,7 +38,7 @@ class Change {
     void add(PendingArray array);
     void erase_array(RunId first);
     void erase(const NodeId& id);
-    void erase(RunId id);  // also erases its attempts and checkpoints
+    void erase(RunId id);  // erases the run with its attempts and checkpoints
     void erase(const CheckpointKey& key);
     // The attempt's claim on storage has a higher number than its record: gives the record that number.
     void renumber(AttemptId from, std::uint32_t number);

@@ -62,7 +62,7 @@ std::optional<Time> expected_end(const Cluster& cluster, const Attempt& attempt,
 // Returns the expected end as far as the records alone determine it, without the present time. An attempt that has not
 // started is assumed to have started when it was placed, and a stopping attempt to have ended.
 std::optional<Time> known_end(const Cluster& cluster, const Attempt& attempt);
-ReservedSeats reserved_seats_of(const Run& run);  // as stored in the run's record
+ReservedSeats reserved_seats_of(const Run& run);  // the seats of the run's reservation, as stored in its record
 // Returns the programs whose runs the reservation waits for, as far as the ends of these runs are unknown.
 std::set<std::string> programs_awaited(const Cluster& cluster, const Run& waiting);
 // the run's checkpoints, without those that are being deleted

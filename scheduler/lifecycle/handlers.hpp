@@ -31,7 +31,8 @@ void avoid(Change& change, RunId run, const NodeId& node);
 
 // ---- asked for a checkpoint, and what follows it (checkpoint_requests.cpp)
 void request_checkpoint(Change& change, AttemptId id,
-                        CheckpointRequest request);  // for a running attempt; also sets the request's time `asked`
+                        // requests a checkpoint from a running attempt; also sets the request's time `asked`
+                        CheckpointRequest request);
 void repeat_request(Change& change, const Attempt& attempt, const NodeId& node);
 void end_for_request(Change& change, AttemptId id);  // ends the attempt as its request requires
 // Handles a commit of the attempt that fulfils the request of the time `answers` (0: none; nullopt: any).
@@ -62,7 +63,7 @@ const std::vector<NodeView>& nodes_now(Change& change);
 bool still_resizes(Change& change, const Attempt& attempt);  // checked at the attempt's commit, or at the deadline
 
 // ---- drain.cpp
-Error no_such_node(const NodeId& node);                    // nodes.cpp
+Error no_such_node(const NodeId& node);                    // defined in nodes.cpp
 bool still_moves(Change& change, const Attempt& attempt);  // checked at the attempt's commit
 void request_if_draining(Change& change, AttemptId id);    // called for an attempt that begins to run
 void enforce_drains(Change& change);                       // acts on passed deadlines

@@ -84,7 +84,7 @@ void handle_unregistered(Change& change, const Attempt& attempt, const NodeId& n
             if (unstarted) return prepare_node(change, attempt, node);
             [[fallthrough]];
         case AttemptState::running:
-            // Its last messages may be on their way. The answer to this order arrives after them and settles the
+            // The node's last messages may be on their way. The answer to this order arrives after them and settles the
             // attempt.
             return stop_on_node(change, attempt, node, reasons::NodeForgot{});
         case AttemptState::stopping:

@@ -41,7 +41,7 @@ struct Node {
     std::string address;     // host name under which other nodes reach the node
     std::uint16_t port = 0;  // port of the node's agent for other agents
     Labels labels;
-    Resources total;  // without GPU
+    Resources total;  // amounts other than GPUs
     std::uint32_t gpus = 0;
     Time registered;
     Reason state_reason;                   // why the node is drained, and by which user, or why it is lost
@@ -156,7 +156,7 @@ struct PendingArray {
     // The values that all runs share, with the id of the first run and the name of the array. FAILED or STOPPED: a
     // predecessor has ended so, and each run that is still to be made ends at once.
     Run model;
-    std::vector<std::uint32_t> indices;  // sorted
+    std::vector<std::uint32_t> indices;  // indices of the array's runs, sorted
     std::uint32_t runs_made = 0;         // number of runs made so far
     // number of places within `array_parallel` that ended runs have passed on to runs that are still to be made
     std::uint32_t released = 0;

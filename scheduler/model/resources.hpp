@@ -49,7 +49,7 @@ using Sums = std::map<std::string, Sum, std::less<>>;  // over nodes, workers or
 
 inline constexpr std::string_view gpu_key = "GPU";
 inline constexpr std::string_view cpu_key = "CPU";
-inline constexpr std::string_view memory_key = "memory";  // bytes
+inline constexpr std::string_view memory_key = "memory";  // the amount of memory is in bytes
 
 Amount amount_of(const Resources& resources, std::string_view name);
 bool zero(const Resources& demand);  // true if each amount is 0
@@ -60,7 +60,7 @@ void add(Sums& into, const Resources& what);
 void add(Sums& into, const Sums& what);
 void subtract(Sums& from, const Resources& what);
 void subtract(Sums& from, const Sums& what);
-Resources saturated(const Sums& sums);                        // for records: caps each sum at what 64 bits hold
+Resources saturated(const Sums& sums);  // converts sums for a record: caps each sum at what 64 bits hold
 bool recorded_as(const Resources& record, const Sums& sums);  // true if record == saturated(sums)
 // Returns a text that names the amounts below zero or above `amount_at_most`; nullopt if there are none.
 std::optional<std::string> out_of_bounds(const Resources& of_one);

@@ -124,8 +124,9 @@ bool LabelMatching::seat(std::uint32_t kind) {
 // Every node that the kind may use is full. Finds the shortest path on which each bundle moves to another node, up to
 // one with room.
 bool LabelMatching::move_others(std::uint32_t kind) {
-    std::vector<std::uint32_t> from(slots_.size(), unmatched);  // the kind that reached this node
-    std::vector<std::uint32_t> by(kinds_.size(), unmatched);    // the node from which a bundle of this kind can move
+    // key: a kind of bundle; value: the node from which a bundle of this kind can move
+    std::vector<std::uint32_t> from(slots_.size(), unmatched);
+    std::vector<std::uint32_t> by(kinds_.size(), unmatched);  // the node from which a bundle of this kind can move
     std::vector<std::uint32_t> queue{kind};
     std::vector<bool> seen(kinds_.size());
     seen[kind] = true;

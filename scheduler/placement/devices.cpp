@@ -78,7 +78,8 @@ Shared share_devices(const std::vector<Amount>& gpus, const std::vector<Amount>&
         if (!here) return {};
         shares[i] = *std::move(here);
     }
-    if (sizes.size() < 2 || sum > gpus_free(left)) return {};  // For equal fractions best fit is exact.
+    // If all fractions are equal, best fit is exact, so its refusal is a proof.
+    if (sizes.size() < 2 || sum > gpus_free(left)) return {};
     std::stable_sort(fractions.order.begin(), fractions.order.end(),
                      [&](std::size_t a, std::size_t b) { return demands[a] > demands[b]; });
     fractions.device_of.resize(demands.size());

@@ -44,7 +44,7 @@ std::vector<const Candidate*> without_likes(const std::vector<Candidate>& candid
     return left;
 }
 
-struct Groups {  // one partition
+struct Groups {  // one partition of the bundles into groups
     std::array<BundleSet, limits::exact_bundles> members{};
     std::size_t count = 0;
 };
@@ -94,7 +94,7 @@ class Exact {
     const Wanted& wanted_;
     NodeSet hosts_ = 0, with_gpus_ = 0;
     BundleSet gpu_less_ = 0;
-    std::vector<BundleSet> kinds_;     // equal bundles
+    std::vector<BundleSet> kinds_;     // the sets of equal bundles
     std::set<std::uint64_t> dead_;     // keys of partial assignments that have no solution (see kind_of)
     std::vector<std::uint8_t> liked_;  // the remaining nodes in the order of preference
     std::array<NodeSet, 1U << limits::exact_bundles> fits_{};

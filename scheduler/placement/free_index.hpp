@@ -67,7 +67,7 @@ class FreeIndex {
         std::uint32_t slots = 0, whole = 0;  // number of bundles that fit now, and on the empty node
         Amount gpus, cpus;                   // how full the node is
         bool has_gpus = false;
-        bool reserved = false;  // true: a closed reservation holds a part of it
+        bool reserved = false;  // true: a closed reservation holds a part of the node
         bool operator==(const Count&) const = default;
     };
     struct Demand {  // the two demands that nearly all bundles have, and the others

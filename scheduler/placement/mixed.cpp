@@ -115,7 +115,7 @@ bool more_than_there_is(const std::vector<Candidate>& candidates, const Wanted& 
 
 // Exchanges the seats of equal bundles so that their indices follow the nodes, the first bundle's node first.
 void make_contiguous(Search& search) {
-    std::vector<NodeId> nodes;  // in order of first appearance
+    std::vector<NodeId> nodes;  // nodes of the gang, in the order of their first appearance
     for (const Seat& seat : search.seats)
         if (!seat.node.value.empty() && std::find(nodes.begin(), nodes.end(), seat.node) == nodes.end())
             nodes.push_back(seat.node);

@@ -180,7 +180,7 @@ void Nearest::bundles_of_some_node() {
                 smaller.bundles[i].demand = cap;
             if (!alike || fits(smaller)) break;
         }
-        // That would be no near change.
+        // A change of so many bundles would not be a near change.
         if (smaller.bundles[i] != bundle && ++changed > limits::bundles_changed) return;
         for (const auto& [name, amount] : smaller.bundles[i].demand)
             if (amount != amount_of(bundle.demand, name))

@@ -15,8 +15,8 @@ using ReservationMask = std::uint32_t;  // a set of reservations, one bit each
 inline constexpr ReservationMask every_reservation = ~ReservationMask{0};
 
 struct Held {                  // amounts on one node
-    Resources amounts;         // without GPUs
-    std::vector<Amount> gpus;  // by device; missing devices have none
+    Resources amounts;         // amounts other than GPUs
+    std::vector<Amount> gpus;  // index: the device; value: the held part of it; missing entries are 0
     bool operator==(const Held&) const = default;
 };
 void add(Held& into, const Resources& demand, const std::vector<GpuShare>& shares);
@@ -25,7 +25,7 @@ void subtract(Held& from, const Resources& demand, const std::vector<GpuShare>& 
 
 struct NodeHold {  // the seats of one reservation
     ReservationMask bit = 0;
-    Time from;           // its begin; an unknown time is the latest of all
+    Time from;           // begin of the reservation; an unknown begin is later than every known one
     RunId run;           // orders reservations that begin together
     bool whole = false;  // true: the reservation holds the whole node, as reservations of earlier versions do
     Held seats;
@@ -34,7 +34,7 @@ struct NodeHold {  // the seats of one reservation
 inline constexpr Time unknown_begin{INT64_MAX};
 
 struct NodeHolds {
-    std::vector<NodeHold> seats;  // in the order in which the reservations begin
+    std::vector<NodeHold> seats;  // seats of each reservation, in the order in which the reservations begin
     // Amounts of attempts, by the reservations that expect these attempts to have ended at their begin.
     std::map<ReservationMask, Held> released;
     bool operator==(const NodeHolds&) const = default;
@@ -46,7 +46,7 @@ struct NodeHolds {
 
 struct OpenRoom {
     Resources free;            // amounts other than GPUs
-    std::vector<Amount> gpus;  // by device
+    std::vector<Amount> gpus;  // index: the device; value: the free part of it
 };
 // Returns the room of a run on the node that delays no closed reservation. For each resource and device it is the
 // smaller of two amounts: the one free now, and the one free at the reservation's begin, minus its seats and those of

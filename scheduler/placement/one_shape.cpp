@@ -18,7 +18,7 @@ struct Slot {
     const NodeId& id() const { return at->node->id; }
 };
 
-using Chosen = std::vector<Slot>;  // in the order of ranks
+using Chosen = std::vector<Slot>;  // nodes that take bundles, in the order of ranks
 
 // Orders fuller nodes first, then by id, which keeps other nodes whole.
 bool fuller(const Slot& a, const Slot& b) {

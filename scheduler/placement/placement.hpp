@@ -7,9 +7,10 @@
 
 namespace rtrain {
 
-// without reasons, for frequent use
+// returns the answer without reasons, for frequent use
 PlacementAnswer place(const std::vector<NodeView>& nodes, const GangRequest& request);
-PlacementAnswer explain_placement(const std::vector<NodeView>& nodes, const GangRequest& request);  // with reasons
+// returns the answer with a reason for each node
+PlacementAnswer explain_placement(const std::vector<NodeView>& nodes, const GangRequest& request);
 // Returns a text for each node about the gang, in the nodes' order, at most `at_most`; or why the request is invalid.
 std::vector<NodeReason> placement_reasons(const std::vector<NodeView>& nodes, const GangRequest& request,
                                           std::size_t at_most);

@@ -12,7 +12,7 @@
 namespace rtrain {
 
 struct ReservedSeats {   // the reservation of one waiting run
-    Time from;           // its begin; an unknown time is the latest of all
+    Time from;           // begin of the reservation; an unknown begin is later than every known one
     bool whole = false;  // true: the reservation holds whole nodes
     std::map<NodeId, Held> nodes;
     std::set<AttemptId> after;  // if the begin is unknown: the attempts for whose ends the reservation waits
@@ -29,8 +29,9 @@ class Reservations {
         ReservationMask bit = 0;
         std::set<NodeId> nodes;  // nodes on which the reservation has changed
     };
-    Moved reserve(RunId run, ReservedSeats seats);  // without nodes: drops the run's reservation and bit
-    ReservationMask bit_of(RunId run) const;        // the bit of the run's reservation; 0: the run has none
+    // sets the run's reservation; if `seats` has no nodes, drops it and its bit
+    Moved reserve(RunId run, ReservedSeats seats);
+    ReservationMask bit_of(RunId run) const;  // the bit of the run's reservation; 0: the run has none
     bool empty() const { return entries_.empty(); }
     const std::map<RunId, Entry>& entries() const { return entries_; }
     std::map<RunId, ReservedSeats> seats() const;  // all reservations, without their bits

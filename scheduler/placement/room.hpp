@@ -71,8 +71,8 @@ struct Attempted {
 Attempted place_one_shape(const std::vector<Candidate>& candidates, const Wanted& wanted);
 // Chooses one of the functions below by the strategy and the bundles.
 Attempted place_mixed(const std::vector<Candidate>& candidates, const Wanted& wanted);
-Attempted place_together(const std::vector<Candidate>& candidates, const Wanted& wanted);  // STRICT_PACK
-Attempted place_apart(const std::vector<Candidate>& candidates, const Wanted& wanted);     // STRICT_SPREAD
+Attempted place_together(const std::vector<Candidate>& candidates, const Wanted& wanted);  // places STRICT_PACK gangs
+Attempted place_apart(const std::vector<Candidate>& candidates, const Wanted& wanted);     // places STRICT_SPREAD gangs
 // PACK and SPREAD of up to 8 bundles on up to 64 unlike nodes: the best of all assignments. Returns nullopt for more.
 std::optional<Attempted> place_exactly(const std::vector<Candidate>& candidates, const Wanted& wanted);
 // PACK and SPREAD of bundles that differ in their labels only, exactly. Returns nullopt for different demands.

@@ -50,10 +50,11 @@ bool some_may_be_preempted(const Cluster& cluster, const Quotas& quotas, const R
     });
 }
 
-// Returns the number of workers that the attempt keeps until the preemption grace from now is over. Returns nullopt if
-// nothing that was requested so far ends any of them by then. A shrinking attempt is placed again with the workers that
-// are left. A request without a deadline is not counted, because the time of the next commit is unknown. A yielding run
-// ends for any preemptor (queue/yielding.hpp), so no other run has to end in its place.
+// Returns the number of workers that the attempt will have after a preemption grace (the time from a checkpoint request
+// to the stop) that begins now. Returns nullopt if no earlier request ends any of its workers by then. An attempt that
+// shrinks is placed again with the remaining workers. A request without a deadline is ignored, because the time of the
+// next commit is unknown. A yielding run ends for any preemptor (queue/yielding.hpp), so no other run has to end in its
+// place.
 std::optional<std::uint32_t> workers_after_grace(const Cluster& cluster, const Attempt& attempt, Time now) {
     const std::optional<CheckpointRequest>& request = attempt.request;
     if (yields(cluster.runs.at(attempt.id.run))) return 0;

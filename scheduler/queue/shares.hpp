@@ -74,7 +74,7 @@ class Quotas {
     bool borrowed(const std::string& queue) const;  // true if the queue, or one above it, holds more than its own quota
     // Returns true if the queue `preemptor` may reclaim quota from runs of the queue `holder`. Two conditions must
     // hold. `holder`, or a queue above it, has borrowed some of the demanded resources from a queue that is also above
-    // `preemptor`. With `demand`, the preemptor's side stays within its own quota.
+    // `preemptor`. With `demand`, the lender's child that contains `preemptor` stays within its own quota.
     bool can_reclaim(const std::string& holder, const std::string& preemptor, const Sums& demand) const;
     bool below(const std::string& queue, const std::string& above) const;
     void count(const std::string& queue, const Sums& demand);

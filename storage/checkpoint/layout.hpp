@@ -16,12 +16,12 @@ namespace rtrain::storage {
 
 inline constexpr std::string_view manifest_name = ".manifest.json";
 
-std::string run_path(const std::string& run_name);                          // <run>/run.json
-std::string claim_path(const std::string& run_name, std::uint32_t number);  // <run>/attempts/000002.json
-std::string from_path(const std::string& run_name, std::uint32_t number);   // <run>/attempts/000002/from.json
-std::string end_path(const std::string& run_name, std::uint32_t number);    // <run>/attempts/000002/end.json
+std::string run_path(const std::string& run_name);                          // path of <run>/run.json
+std::string claim_path(const std::string& run_name, std::uint32_t number);  // path of <run>/attempts/000002.json
+std::string from_path(const std::string& run_name, std::uint32_t number);   // path of <run>/attempts/000002/from.json
+std::string end_path(const std::string& run_name, std::uint32_t number);    // path of <run>/attempts/000002/end.json
 std::string manifest_path(const std::string& run_name, const std::string& directory);
-std::string name_path(const std::string& run_name, const std::string& directory);  // <run>/names/<directory>
+std::string name_path(const std::string& run_name, const std::string& directory);  // path of <run>/names/<directory>
 Result<DirectoryClaim> read_directory_claim(Store&, const std::string& run_name, const std::string& directory);
 // Returns 2 for "000002.json".
 std::optional<std::uint32_t> claim_number(std::string_view file_name);

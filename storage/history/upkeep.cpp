@@ -60,7 +60,8 @@ Status Store::write(const std::string& name, Subject& subject) {
     return written;
 }
 
-// Writes in one transaction. Subjects are marked as written only after the commit.
+// Writes the changed chunks of these subjects in one transaction. The subjects are marked as written only after the
+// commit.
 Status Store::write_some(std::vector<std::pair<const std::string, Subject>*>& due, std::int64_t now_ms) {
     auto transaction = Transaction::begin(*database_, Transaction::Kind::write);
     if (!transaction) return transaction.error();

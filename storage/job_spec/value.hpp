@@ -23,7 +23,7 @@ struct Value {
     std::string text;  // content of a string; JSON text of a number or boolean
     std::string raw;   // text of a number as the user wrote it ("3.10")
     std::vector<Value> items;
-    std::vector<Entry> entries;  // in the order of the file; each key occurs once
+    std::vector<Entry> entries;  // sorted as in the file; each key occurs once
     Place place;
     std::string set;  // the --set that the value is from; empty: it is from the file
 

@@ -17,7 +17,8 @@ struct MetricMark {  // facts about a run's rows, so that a commit need not read
     // the highest report index of each attempt; key: the attempt's number
     std::map<std::uint32_t, std::uint64_t> newest;
 };
-using MetricMarks = std::map<RunId, MetricMark>;  // only for runs that were written to since the journal was opened
+// key: the run; contains only runs that were written to since the journal was opened
+using MetricMarks = std::map<RunId, MetricMark>;
 
 // Requires an open transaction. `marks` and `grown` are valid only if it is committed. `grown` receives the growth of
 // each run's rows in bytes, negative if rows were sealed.

@@ -47,7 +47,7 @@ constexpr std::array statements = {
     "CREATE TABLE metric_chunks(run INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, level INTEGER NOT "
     "NULL, newest TEXT NOT NULL, rows BLOB NOT NULL, PRIMARY KEY(run, first)) WITHOUT ROWID",
 };
-// In version 1 the table had rank 0's metrics only, and this index instead of chunks.
+// The index that version 1 had on `metrics`, which contained rank 0's metrics only and was not divided into chunks.
 constexpr const char* index_of_version_1 = "CREATE UNIQUE INDEX metrics_by_report ON metrics(run, attempt, idx)";
 constexpr std::array to_version_2 = {
     "DROP INDEX metrics_by_report",

@@ -52,7 +52,8 @@ class Database {
     // Returns the integer in the first column of the only row.
     Result<std::int64_t> integer(const std::string& sql, const Values& values = {});
     bool last_run_changed_rows() const;
-    void leave_wal_on_close();  // For readers beside a head: closing leaves the WAL as it is.
+    // Lets closing leave the WAL as it is. For a process that reads while a head has the database open.
+    void leave_wal_on_close();
     sqlite3* handle() const { return handle_.get(); }
     Error error(
         // Returns SQLite's newest error, with a code that distinguishes damage from a full disk.

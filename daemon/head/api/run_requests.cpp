@@ -53,7 +53,7 @@ Result<std::vector<CheckpointVerified>> verified_in(const json& body, RunId run)
     const auto list = body.find("checkpoints");
     if (list == body.end() || !list->is_array() || list->empty() || list->size() > verified_most) return wrong;
     std::map<std::string, CheckpointVerified>
-        by_directory;  // one event per directory, without repeats, since each event makes a row in the journal
+        by_directory;  // has one event per directory, since each event makes a row in the journal
     for (const json& checkpoint : *list) {
         if (!checkpoint.is_object() || !checkpoint.value("directory", json()).is_string()) return wrong;
         const auto faults = number_field(checkpoint, "faults", 0, std::numeric_limits<std::uint32_t>::max());

@@ -9,8 +9,9 @@
 namespace rtrain::head {
 
 struct Contents {
-    std::vector<std::string> files;  // relative paths; the index of a log (`.times`) comes before the log
-    std::vector<std::string> odd;    // links, sockets and other files that a backup cannot hold
+    // paths relative to the directory; the index of a log (`.times`) comes before the log
+    std::vector<std::string> files;
+    std::vector<std::string> odd;  // links, sockets and other files that a backup cannot hold
 };
 enum class RunLogs { with, without };
 

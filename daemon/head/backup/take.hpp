@@ -21,7 +21,7 @@ struct BackupWish {
     RunLogs logs = RunLogs::with;
     ClusterFiles files = ClusterFiles::without;
     bool incremental = false;
-    std::size_t keep = 0;  // for incremental backups: number of newest backups to keep; 0: all
+    std::size_t keep = 0;  // number of newest backups to keep, for incremental backups; 0: all
     bool replace = false;  // true: an older backup at `to` may be replaced
 };
 struct BackupDone {

@@ -85,7 +85,7 @@ class UserBytes {
     Status reserve(const std::string& user, Kept kind, const KeptBytes& more);
     Status may_add(RunId run, Kept kind, const KeptBytes& more) const { return may_add(user_of(run), kind, more); }
     struct Account {
-        std::map<Kept, KeptBytes> kinds;  // without entries that are all 0
+        std::map<Kept, KeptBytes> kinds;  // bytes of each kind; contains no entry whose bytes are all 0
         KeptBytes sum;
     };
     Account of(const std::string& user) const;

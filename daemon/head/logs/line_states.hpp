@@ -41,7 +41,7 @@ class LineStates {
         std::int64_t sent_ms = 0;
     };
     const std::int64_t apart_ms_;
-    std::map<LogName, File> files_;  // only files whose last line is unfinished and has had a state
+    std::map<LogName, File> files_;  // key: a log; contains only logs whose last line is unfinished and has had a state
     std::optional<std::int64_t> due_at_ms_;
 };
 

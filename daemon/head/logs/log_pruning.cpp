@@ -21,7 +21,7 @@ struct Logs {
 };
 struct Scan {
     std::vector<RunId> old;                  // runs that ended longer ago than their `logs.keep`
-    std::map<RunId, std::uint64_t> sizes{};  // for the other runs: bytes of their logs on disk
+    std::map<RunId, std::uint64_t> sizes{};  // key: each other run; value: bytes of its logs on disk
 };
 
 Scan look(const std::vector<Logs>& all, const std::string& directory) {

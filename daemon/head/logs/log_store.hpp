@@ -77,7 +77,8 @@ class LogStore {
     bool waits_for_room();
     bool waiting() const { return waits_; }  // the last result of waits_for_room
     void forget(RunId run);
-    std::map<RunId, std::uint64_t> changed_sizes() { return shares_.changed_sizes(); }  // as LogShares::changed_sizes
+    // calls LogShares::changed_sizes
+    std::map<RunId, std::uint64_t> changed_sizes() { return shares_.changed_sizes(); }
     std::vector<LogFile> files(RunId run) const { return log_files(directory_, run); }
     const std::string& directory() const { return directory_; }
 

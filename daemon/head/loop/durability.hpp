@@ -19,9 +19,9 @@ class Durability {
     Durability(EventLoop& loop) : loop_(&loop) {}  // implicit, so that an EventLoop can be passed as a Durability
 
     bool all_durable() const;                   // true if all decisions so far are durable
-    void once_durable(Task task) const;         // as EventLoop::once_durable
-    void once_written(Task task) const;         // as EventLoop::once_written
-    void behind_commits(Task work) const;       // as EventLoop::behind_commits
+    void once_durable(Task task) const;         // calls EventLoop::once_durable
+    void once_written(Task task) const;         // calls EventLoop::once_written
+    void behind_commits(Task work) const;       // calls EventLoop::behind_commits
     bool ended_for_good(const Run& run) const;  // true if the run is terminal, and that is durable
     Why failure() const;                        // the error for which the head ends; empty: it does not end
     // why no change is accepted, namely that the disk of the records is full; empty: changes are accepted

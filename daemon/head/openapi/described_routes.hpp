@@ -35,7 +35,7 @@ struct DescribedRoute {
     const char*
         // form of the answer: a kind of schemas.cpp; "page X": a list of X with a cursor; otherwise a content type
         answer;
-    const char* stream;  // with follow=true: the kind of each event's data; "" if the route has no stream
+    const char* stream;  // kind of each event's data in the stream with follow=true; "" if the route has no stream
 };
 
 // clang-format off: a row is a line

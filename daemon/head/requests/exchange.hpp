@@ -18,9 +18,9 @@ namespace rtrain::head {
 
 struct Exchange {
     const View& view;            // the data from which answers are made
-    Intake events;               // accepts changes
-    Durability durability;       // for answers that must wait until data is durable
-    net::Background background;  // for work on the pool of threads
+    Intake events;               // accepts events and changes of the handler
+    Durability durability;       // runs tasks when data is durable
+    net::Background background;  // runs tasks on the pool of threads
     net::Request request;
     std::shared_ptr<net::Responder> responder;
     Caller caller{};

@@ -54,6 +54,6 @@ void reply_list(Exchange& exchange, std::size_t count, std::function<json(std::s
 
 // Returns the request's body as an object; an empty body is an empty object.
 Result<json> body_of(const Exchange& exchange);
-void reply_json(Exchange& exchange, int status, json body);  // adds schema_version
+void reply_json(Exchange& exchange, int status, json body);  // answers with `body`, to which it adds schema_version
 
 }  // namespace rtrain::head

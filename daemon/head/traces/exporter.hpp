@@ -23,7 +23,7 @@ class TraceExporter {
     TraceExporter(const TraceExporter&) = delete;
     TraceExporter& operator=(const TraceExporter&) = delete;
 
-    // sets where spans are from; to be called before the first span
+    // sets id and name of the cluster, which each request contains; to be called before the first span
     void open(TraceSource source) { source_ = std::move(source); }
     void add(std::vector<Span> spans);
     void finish();  // sends the remaining spans within some seconds; to be called after the loop has ended

@@ -37,7 +37,7 @@ Allocation allocation_of(const Run& run, const Attempt& attempt);
 
 class Allocations {
   public:
-    void add(AttemptId id, Allocation allocation);  // also computes the allocation's total
+    void add(AttemptId id, Allocation allocation);  // adds the allocation, and computes its total
     void remove(AttemptId id);
     bool contains(AttemptId id) const { return live_.contains(id); }
     Allocation& at(AttemptId live) { return attempts_.at(live); }

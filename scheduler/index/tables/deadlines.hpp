@@ -15,7 +15,7 @@ namespace rtrain {
 template <class Id>
 class Deadlines {
   public:
-    void put(const Id& id, std::optional<Time> time) {  // nullopt: removes the deadline
+    void put(const Id& id, std::optional<Time> time) {  // sets the deadline of the id; nullopt: removes it
         if (const auto before = of_.find(id); before != of_.end()) {
             times_.erase({before->second, id});
             of_.erase(before);

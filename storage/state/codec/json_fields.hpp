@@ -40,7 +40,9 @@ Field(const char*, Value Struct::*) -> Field<Struct, Value>;
 template <class T>
 struct Fields;  // Specialised with `static constexpr auto list = std::tuple(Field{...}, ...)`.
 template <class T>
-struct Words;  // For enums, with `static std::optional<T> parse(std::string_view)`. to_text() returns the word.
+// The words of an enum. A specialisation has `static std::optional<T> parse(std::string_view)`; to_text() returns the
+// word.
+struct Words;
 
 template <class T>
 concept Described = requires { Fields<T>::list; };

@@ -33,7 +33,7 @@ class Aside {
     Result<bool> take_place();  // like replace(), but returns false if the target exists
 
   private:
-    struct Name {  // empty after a move
+    struct Name {  // the file's temporary name; empty after the object was moved from
         std::string text;
         explicit Name(std::string t) : text(std::move(t)) {}
         Name(Name&& other) noexcept : text(std::move(other.text)) { other.text.clear(); }

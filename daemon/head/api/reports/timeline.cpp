@@ -49,7 +49,7 @@ struct Timeline {
     Exchange exchange;
     // begin and end of the period in the query; wall clock, in milliseconds since 1970 (UTC)
     std::int64_t from_ms = 0, until_ms = 0;
-    std::set<std::string> nodes{};  // only the devices of these nodes are shown; empty: of all nodes
+    std::set<std::string> nodes{};  // names of the nodes whose devices are shown; empty: all nodes
     std::optional<RunId> last{};
     std::string items{};
     std::size_t count = 0;

@@ -334,7 +334,8 @@ def _identity(filesystem: Any) -> bytes:
     """
     try:
         return pickle.dumps(filesystem, protocol=4)
-    except Exception:  # such a file system cannot be pickled, so no other process has it too
+    # an object that cannot be pickled is in no other process, so its identity need only hold in this one
+    except Exception:
         return f"{os.getpid()}-{id(filesystem)}".encode()
 
 

@@ -441,7 +441,7 @@ class RunConfig:
 
         __slots__ = ()
 
-    _names_itself = True  # class attributes, not fields; False for a sweep, whose name is made from its trainable
+    _names_itself = True  # class attributes, not fields; False for a sweep: its name is made later, from its trainable
     _fits = 0
 
     def __post_init__(self) -> None:

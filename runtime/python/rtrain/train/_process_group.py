@@ -135,8 +135,9 @@ def store_of_this_start(world_size: int, timeout: datetime.timedelta) -> Any:
     """Returns a store whose keys belong to this start alone. Returns None if PyTorch should choose the store.
 
     torchrun uses one store for all its starts. After a restart a rank may read the address of a dead peer there, and
-    fail to connect. On one node every rank has the number of the start, so the keys can contain it. Agents of
-    several nodes count their restarts separately. There, and outside of torchrun, PyTorch chooses the store.
+    fail to connect. If all ranks are on one node, torchrun gives each rank the number of the start, so the keys can
+    contain it. Agents of several nodes count their restarts separately. There, and outside of torchrun, PyTorch chooses
+    the store.
     """
     environment = os.environ.get
     if environment("TORCHELASTIC_USE_AGENT_STORE") != "True" or environment("GROUP_WORLD_SIZE") != "1":

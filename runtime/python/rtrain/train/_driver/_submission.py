@@ -352,7 +352,7 @@ class Submission:
         takes the next free name, so that it never resumes another program's run.
         """
         config = self.trainer.run_config
-        # In all attempts of this program, the name finds the run of the same config.
+        # The name identifies this program's config in all attempts, so a run of that name is a run of this config.
         unnamed = not config.is_named and config._fits == 0
         while (run := self._newest_run()) is not None:
             same_path = same_storage(run["storage_path"], job.get("storage_path"))

@@ -1,5 +1,5 @@
-"""This process as a worker: its connection to the agent, its client of the head, and the hook that reports the cause
-of a failure.
+"""Connects this process as a worker: its connection to the agent, its client of the head, and the hook that reports the
+cause of a failure.
 """
 
 from __future__ import annotations

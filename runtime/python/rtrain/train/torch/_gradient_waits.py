@@ -73,7 +73,7 @@ def _at_the_end(callback: Callable[[], None]) -> None:
 def _with_gradients(output: Any) -> list[torch.Tensor]:
     tensors: list[torch.Tensor] = []
     for tensor in _tensors(output, 0):
-        if tensor.grad_fn is not None:  # only for a result of an operation, since a leaf tensor would keep its hooks
+        if tensor.grad_fn is not None:  # only the result of an operation gets a hook, since a leaf tensor would keep it
             tensors.append(tensor)
         if len(tensors) == _OUTPUTS_MOST:
             break
