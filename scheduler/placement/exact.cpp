@@ -227,9 +227,9 @@ void Exact::consider(const Groups& groups) {
 }
 
 // Adds bundle `at` and all later ones to the groups in every way. `breaks`: how often consecutive bundles so far lie in
-// different groups; each further group adds at least one. If the best assignment has no more breaks than this one must
-// have, the search ends here, unless the number of groups matters. While no assignment was found, groups equivalent to
-// ones without a solution are skipped.
+// different groups; each further group adds at least one. If this assignment must have more breaks than the best one,
+// which has as many groups, the search ends here. That is only possible if no node hosts a part of the gang already.
+// While no assignment was found, groups equivalent to ones without a solution are skipped.
 void Exact::partition(Groups& groups, std::size_t at, std::size_t wanted_groups, std::uint32_t breaks) {
     const std::size_t left = wanted_.missing.size() - at;
     if (groups.count + left < wanted_groups) return;

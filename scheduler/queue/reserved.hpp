@@ -9,7 +9,7 @@
 
 namespace rtrain::core {
 
-// true if some node could host either of the two shapes
+// true if some node could be used by both shapes
 bool same_kind(const ClusterIndex& index, std::uint32_t a, std::uint32_t b);
 // Returns the names of the resources that are not free yet on the reserved seats of the run `reserving`. `demand` is
 // the demand of that run. Returns an empty list if the reservation holds whole nodes, as those of earlier versions do.

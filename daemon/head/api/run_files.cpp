@@ -113,7 +113,7 @@ Result<json> listed(const Place& place, const std::string& prefix) {
     if (!files) return items;  // the run has no such folder
     std::string directory;
     bool shown = false;
-    // if one file of a directory is not rtrain's, none of the directory's files is shown
+    // decided once for each directory: all of its files are shown, or none
     for (const FoundFile& file : *files) {
         const std::string above = file.path.substr(0, std::min(file.path.rfind('/'), file.path.size()));
         if (above != std::exchange(directory, above) || above == file.path) shown = ours(run->directory, file.path);

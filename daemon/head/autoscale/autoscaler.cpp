@@ -140,8 +140,8 @@ void Autoscaler::drain(const NodeId& node) {
     uses_.events.take(NodeDrained{.node = node, .by = autoscale_user, .reason = "idle: its machine is given back"});
 }
 
-// Drains a machine that joins while it is being released, so that no run is placed on it. If it joins before the
-// release command begins, the machine is kept.
+// Drains a machine that joins while it is being released, so that no run is placed on it. A machine that is in use
+// again before the release command begins is kept.
 void Autoscaler::drain_if_joined() {
     if (!releasing_ || !begun_) return;
     const auto node = uses_.cluster.nodes.find(*releasing_);
@@ -159,8 +159,8 @@ std::string Autoscaler::demand() const {
     return json_text(json{{"demand", shapes}}) + "\n";
 }
 
-// Returns the names of the joined nodes, and how many may still join. The order may be larger than what joins, as some
-// machines may never join.
+// Returns the names of the joined nodes, and how many may still join. A set of pods may be larger than both together,
+// if some pods never joined.
 std::string Autoscaler::joined() const {
     json names = json::array();
     for (const NodeId& node : state_.present) names.push_back(node.value);

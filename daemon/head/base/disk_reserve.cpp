@@ -91,7 +91,7 @@ DiskReserve::Room DiskReserve::look(std::uint64_t unused) {
     if (!disk) return {};
     const Sizes sizes = sizes_on(disk->whole);
     const std::uint64_t has = disk->free + std::min(size_of(path()), sizes.file);
-    // free bytes beyond those that the reserve file still needs
+    // free bytes that are left for others while the reserve file is whole
     const std::uint64_t beyond = has > sizes.file ? has - sizes.file : 0;
     files_scarce_ = scarce(files_scarce_, beyond, sizes.for_users);
     rows_scarce_ = scarce(rows_scarce_, beyond + unused, sizes.for_users);

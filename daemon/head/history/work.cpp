@@ -48,7 +48,7 @@ std::string keys_answer(const std::string& head, const std::vector<std::string>&
     return "{" + head + ",\"keys\":" + json_text(nlohmann::json(keys)) + ",\"last\":" + std::to_string(last) + "}";
 }
 
-// Returns the window of a usage chart, cut to the last day of data.
+// Returns the window of a usage chart. A missing end becomes the newest sample, a missing begin one day before the end.
 Window usage_window(Window window, std::uint64_t newest) {
     window.last = window.last == 0 ? newest : std::min(window.last, newest);
     const auto day = static_cast<std::uint64_t>(history::usage_kept_s);

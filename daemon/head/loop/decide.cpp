@@ -7,7 +7,7 @@
 namespace rtrain::head {
 namespace {
 
-constexpr std::int64_t wake_pause_ms = 5;  // ms; minimum interval between two wake-ups that did not advance next_wake
+constexpr std::int64_t wake_pause_ms = 5;  // ms; the least delay of a wake-up, also for a time that has passed
 
 // In a debug build, compares the state and the index with a recount after every event.
 void recount([[maybe_unused]] const Cluster& cluster) {
