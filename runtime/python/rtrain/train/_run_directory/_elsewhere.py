@@ -32,7 +32,7 @@ RUN = ".rtrain-run.json"
 _POINTER = re.compile(r"\.rtrain-elsewhere-(\d+)\.json")
 _OF_REPORT = re.compile(r"checkpoint_(\d+)-a(\d+)-(.+)")
 _PIECE = 4 << 20
-_MOST = 10  # most directories that are removed at a time
+_REMOVED_MOST = 10  # most directories that are removed at a time
 _SHOWN = 5
 
 
@@ -118,7 +118,7 @@ class Elsewhere:
                 continue
             if int(match[2]) < facts.attempt or f"{facts.experiment_name}/{name}" in seen:
                 gone.append((int(match[2]), int(match[1]), name))
-        removed = [name for _, _, name in sorted(gone)[:_MOST]]
+        removed = [name for _, _, name in sorted(gone)[:_REMOVED_MOST]]
         for name in removed:
             there.delete_dir(f"{top}/{name}")
         return removed

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 
 MANIFEST = ".manifest.json"  # a file in the directory of a committed checkpoint
-_MOST = 200  # most bytes of a checkpoint's name, and of the path of its directory
+_BYTES_MOST = 200  # most bytes of a checkpoint's name, and of the path of its directory
 PARTS_MOST = 8  # most parts in the path of a directory that the loop has made itself
 _ATTEMPT = re.compile(r".-a[0-9]{3,}\Z", re.DOTALL)
 _CONTROL = re.compile(r"[/\\\x00-\x1f\x7f]")
@@ -24,8 +24,8 @@ def fault_of(name: str) -> str:
     size = len(name.encode(errors="surrogateescape"))
     if not name:
         return "is empty"
-    if size > _MOST:
-        return f"has {size} bytes; the most is {_MOST}"
+    if size > _BYTES_MOST:
+        return f"has {size} bytes; the most is {_BYTES_MOST}"
     if _CONTROL.search(name):
         return "may not contain '/', '\\' or control characters"
     if name.startswith("."):
@@ -47,8 +47,8 @@ def path_fault_of(path: str) -> str:
     if not deeper:
         return fault_of(path)
     size = len(path.encode(errors="surrogateescape"))
-    if size > _MOST:
-        return f"has {size} bytes; the most is {_MOST}"
+    if size > _BYTES_MOST:
+        return f"has {size} bytes; the most is {_BYTES_MOST}"
     if why := fault_of(first):
         return f"begins with {first!r}, which {why}"
     if "" in deeper:
