@@ -81,7 +81,7 @@ Result<Program> program_of(const Invocation& call) {
     program.stem = first.stem().string();
     const bool script = first.extension() == ".py";
     if (!script && program.words[0].find('/') == std::string::npos) {
-        // in `python -m pkg.train` or `torchrun train.py`, the program is a later word
+        // finds the program behind `python -m` or `torchrun`: `python -m pkg.train`, `torchrun train.py`
         for (std::size_t i = 1; i < program.words.size(); ++i)
             if (program.words[i - 1] == "-m" || program.words[i].ends_with(".py")) {
                 program.stem = fs::path(program.words[i]).stem().string();

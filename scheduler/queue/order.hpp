@@ -47,8 +47,9 @@ class Order {
     void add_starving();
     void add_claim(const Line& line, std::uint32_t shape, RunId run, Claim claim);
     std::optional<Candidate> next_by_share();
-    // Runs of the current priority that come before all others: first runs that keep their place, then starving gangs.
-    // Stored in reverse, so that the next one is at the back.
+    // Runs of the current priority that come before all others: first runs that keep their place (they have a
+    // reservation, or their retry is due within seconds), then starving gangs. Stored in reverse, so that the next one
+    // is at the back.
     std::vector<Candidate> claims_;
     std::set<RunId> seen_;
     // False if the last run that next() returned is certainly the last of its line and shape. Then skip() has nothing

@@ -30,7 +30,7 @@ Victims victims_of(const Victims& all, const Choice& choice) {
     return chosen;
 }
 
-// Returns the shortest sufficient prefix, without the victims that turn out to be unneeded.
+// Returns the shortest prefix of `all` that is enough, without those of its victims that turn out to be unneeded.
 Choice greedy(const Victims& all, const Enough& enough) {
     std::size_t most = all.size();
     for (std::size_t few = 0; most - few > 1;) {

@@ -148,8 +148,8 @@ void claim_lent(Quotas& quotas, Change& change);
 void claim_lent(Quotas& quotas, const Cluster& cluster);
 Reason reason_of(const OverQuota& over);
 Quotas quotas_unused(const Cluster& cluster);  // the quotas as if no run held anything
-// Returns two checks of a gang of this queue's runs. One uses the quotas `now`, the other quotas of which nothing is
-// used.
+// Returns two checks whether the queue's quotas allow a gang. One check uses the quotas `now`, the other one uses the
+// quotas as if no run held anything.
 placing::QuotaRoom quota_room(const Quotas& now, const std::string& queue, const Borrower& who);
 
 }  // namespace rtrain::core

@@ -21,7 +21,8 @@ constexpr const char* audit_table =
     "hash TEXT NOT NULL, sum INTEGER NOT NULL)";
 constexpr std::array statements = {
     audit_table,
-    // `json`: a whole record. `run`: by this column, the removal of a run finds the run's records.
+    // `json`: the whole record. `run`: the run that the record belongs to, by which the records of a removed run are
+    // found.
     "CREATE TABLE records(kind TEXT NOT NULL, key TEXT NOT NULL, run INTEGER, json TEXT NOT NULL, sum INTEGER NOT "
     "NULL, "
     "PRIMARY KEY(kind, key)) WITHOUT ROWID",

@@ -149,7 +149,7 @@ class ScalingConfig:
         return {name: amount * self.max_workers for name, amount in self._resources_per_worker_not_none.items()}
 
     def job(self) -> dict[str, Any]:
-        """Returns the `scaling` of a job spec."""
+        """Returns the section `scaling` of the run's job spec."""
         workers = f"{self.min_workers}..{self.max_workers}" if self.elasticity_enabled else self.min_workers
         resources = {"CPU": 0, **self._resources_per_worker_not_none}
         section: dict[str, Any] = {
@@ -204,7 +204,7 @@ class CheckpointConfig:
             raise ValueError(f"checkpoint_frequency is {self.checkpoint_frequency!r}; it is a whole number from 0 (never)")
 
     def job(self) -> dict[str, Any]:
-        """Returns the `checkpoint` of a job spec."""
+        """Returns the section `checkpoint` of the run's job spec."""
         section: dict[str, Any] = {"score_order": self.checkpoint_score_order}
         if self.keep_latest != "always":
             section["keep_latest"] = self.keep_latest
