@@ -18,7 +18,7 @@ const names = readdirSync(dist, { recursive: true, withFileTypes: true })
 
 const files = names.map((name) => {
   const type = types[extname(name)];
-  if (type === undefined) throw new Error(`${name}: no content type is known for it; name one in embed.mjs`);
+  if (type === undefined) throw new Error(`${name}: no content type is known for it; name its type in embed.mjs`);
   const bytes = readFileSync(join(dist, name));
   const packed = gzipSync(bytes, { level: 9 });
   return { path: name === "index.html" ? "/" : `/${name}`, type, bytes, packed, etag: createHash("sha256").update(bytes).digest("hex").slice(0, 32) };

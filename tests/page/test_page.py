@@ -215,7 +215,7 @@ def test_the_cluster_shows_its_use_over_time_and_who_held_which_gpu(cluster):
 
 
 def test_views_tell_what_happened(cluster):
-    play(cluster, "told")
+    play(cluster, "shownFacts")
     cluster.run("stop", "spirals", "--now", "--yes")  # no later test looks at it, and it computes
 
 

@@ -146,8 +146,8 @@ export function App() {
         <a class="brand" href="#/">rtrain</a>
         {session && (
           <nav aria-label="Views">
-            {places.filter((one) => !one.admin || session.role === "admin").map((one) => (
-              <a key={one.path} href={`#/${one.path}`} aria-current={one.at.includes(route.path[0] ?? "") ? "page" : undefined}>{one.word}</a>
+            {places.filter((place) => !place.admin || session.role === "admin").map((place) => (
+              <a key={place.path} href={`#/${place.path}`} aria-current={place.at.includes(route.path[0] ?? "") ? "page" : undefined}>{place.word}</a>
             ))}
           </nav>
         )}

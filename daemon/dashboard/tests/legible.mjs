@@ -15,7 +15,7 @@ export const illegible = (page, narrow) =>
       for (const word of node.data.matchAll(/[\p{L}\p{N}]{2,24}/gu)) {
         range.setStart(node, word.index);
         range.setEnd(node, word.index + word[0].length);
-        const tops = new Set([...range.getClientRects()].map((one) => Math.round(one.top)));
+        const tops = new Set([...range.getClientRects()].map((box) => Math.round(box.top)));
         if (tops.size > 1) wrong.push(`the word "${word[0]}" is broken, in <${parent.tagName.toLowerCase()} class="${parent.className}">: ${node.data.slice(0, 60)}`);
       }
     }

@@ -36,7 +36,7 @@ const beyond = (page) => page.evaluate(() => document.documentElement.scrollWidt
 
 const legible = async (page, name) => {
   const { width } = page.viewportSize();
-  for (const one of await illegible(page, width < 640)) wrong.push(`${name}, ${width} px: ${one}`);
+  for (const text of await illegible(page, width < 640)) wrong.push(`${name}, ${width} px: ${text}`);
 };
 
 // Checks that on a telephone's screen nothing scrolls sideways but charts, each in its own box, and that all can be read.
@@ -61,9 +61,9 @@ async function open(page, name, address) {
   if (name === "logs" && !(await inSight(page))) wrong.push("logs: no line is in sight");
   if ((await page.title()) === "owned") wrong.push(`${name}: markup of a name was run`);
   if (await page.locator("main .note.bad[role=alert]").count()) wrong.push(`${name}: ${await page.locator("main .note.bad[role=alert]").first().innerText()}`);
-  const found = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
-  for (const one of found.violations)
-    if (one.impact === "serious" || one.impact === "critical") wrong.push(`${name}: axe ${one.id}: ${one.nodes[0].html.slice(0, 160)}`);
+  const report = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
+  for (const violation of report.violations)
+    if (violation.impact === "serious" || violation.impact === "critical") wrong.push(`${name}: axe ${violation.id}: ${violation.nodes[0].html.slice(0, 160)}`);
   await legible(page, name);
   await narrow(page, name);
 }
@@ -75,7 +75,7 @@ async function mapped(page) {
     await page.route("**/v1/nodes?*", async (asked) => {
       const { items } = await (await asked.fetch()).json();
       const [first] = items;
-      const gpu_devices = first.gpu_devices.map((one) => ({ ...one, ...facts }));
+      const gpu_devices = first.gpu_devices.map((device) => ({ ...device, ...facts }));
       await asked.fulfill({ json: { items: Array.from({ length: 400 }, (_, at) => ({ ...first, node: `node-${at}`, gpu_devices })), next_cursor: null } });
     });
     await page.goto("about:blank");
@@ -97,7 +97,7 @@ try {
   let now = "sign_in";
   page.on("pageerror", (error) => wrong.push(`${now}: ${error.message}`));
   page.on("console", (line) => line.type() === "error" && !/\/(session|queues|ranks|timeline)/.test(line.location().url) && wrong.push(`${now}: ${line.text()} (${line.location().url})`));
-  page.on("request", (request) => new URL(request.url()).host !== `127.0.0.1:${port}` && wrong.push(`${now}: asks ${request.url()}`));
+  page.on("request", (request) => new URL(request.url()).host !== `127.0.0.1:${port}` && wrong.push(`${now}: requests ${request.url()}`));
   await page.addInitScript({ path: createRequire(import.meta.url).resolve("axe-core/axe.min.js") });
   await page.goto(`http://127.0.0.1:${port}/`);
   await page.locator("main input").first().fill("a-token");

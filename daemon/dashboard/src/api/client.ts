@@ -45,7 +45,7 @@ const no_answer = noAnswer(limit_ms);
 const noAnswerToChange = (ms: number) => `${noAnswer(ms)} It may still do what you asked for: look before you repeat it.`;
 
 // Returns the headers of an answer; its body may still be on its way.
-async function ask(path: string, { method = "GET", body, signal, limit_ms: most_ms = limit_ms }: Options, limit: Limited): Promise<Response> {
+async function sendRequest(path: string, { method = "GET", body, signal, limit_ms: most_ms = limit_ms }: Options, limit: Limited): Promise<Response> {
   const headers: Record<string, string> = { accept: "application/json" };
   if (body !== undefined) headers["content-type"] = "application/json";
   if (method !== "GET" && session) headers["x-rtrain-csrf"] = session.csrf;
@@ -97,7 +97,7 @@ async function problemOf(answer: Response, limit: Limited): Promise<Problem> {
 }
 
 async function checked(path: string, options: Options, limit: Limited): Promise<Response> {
-  const answer = await ask(path, options, limit);
+  const answer = await sendRequest(path, options, limit);
   limit.arrived();
   head_origin = answer.headers.get("x-rtrain-head") ?? head_origin;
   if (answer.ok) return answer;
@@ -140,7 +140,7 @@ export async function statusOf(path: string): Promise<number> {
   const ending = new AbortController();
   const limit = limited(ending.signal);
   try {
-    return (await ask(path, { signal: ending.signal }, limit)).status;
+    return (await sendRequest(path, { signal: ending.signal }, limit)).status;
   } finally {
     ending.abort();
     limit.end();

@@ -36,13 +36,13 @@ async function read(run: Run, signal: AbortSignal): Promise<Point[]> {
 export function useHistories(runs: readonly Run[]): Loaded<ReadonlyMap<string, Point[]>> {
   const over = useRef(new Map<string, Point[]>());
   return useLoaded(async (signal) => {
-    const found = await severally(runs, async (run) => {
+    const histories = await severally(runs, async (run) => {
       const before = over.current.get(run.run_id);
       if (before) return before;
       const points = await read(run, signal);
       if (hasEnded(run.state)) over.current.set(run.run_id, points);
       return points;
     });
-    return new Map(runs.map((run, at) => [run.run_id, found[at]!]));
-  }, [runs.map((one) => `${one.run_id} ${hasEnded(one.state)}`).join()], again_ms);
+    return new Map(runs.map((run, at) => [run.run_id, histories[at]!]));
+  }, [runs.map((run) => `${run.run_id} ${hasEnded(run.state)}`).join()], again_ms);
 }

@@ -29,11 +29,11 @@ export function useLoaded<T>(load: (signal: AbortSignal) => Promise<T>, deps: un
       }
       busy = true;
       try {
-        const found = await load(ending.signal);
+        const loaded = await load(ending.signal);
         if (ending.signal.aborted) return;
         mark(who.current, true);
         missing = false;
-        setValue(() => found);
+        setValue(() => loaded);
         setProblem(null);
       } catch (wrong) {
         if (ending.signal.aborted) return;

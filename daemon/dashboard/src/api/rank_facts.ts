@@ -19,13 +19,13 @@ function nextUse(last: Use, now: number, facts: readonly RankFacts[]): Use {
   const passed = (now - last.at) / 1000;
   const cpus = new Map(last.cpus);
   const waits = new Map(last.waits);
-  for (const one of facts) {
-    const before = last.before.get(one.rank);
-    if (!before || before.attempt !== one.attempt || passed > 60) continue;
-    if (one.cpu_seconds !== null && before.cpu_seconds !== null) cpus.set(one.rank, Math.max(0, (one.cpu_seconds - before.cpu_seconds) / passed));
-    if (one.data_wait_seconds !== null && before.data_wait_seconds !== null) waits.set(one.rank, Math.max(0, Math.min(1, (one.data_wait_seconds - before.data_wait_seconds) / passed)));
+  for (const usage of facts) {
+    const before = last.before.get(usage.rank);
+    if (!before || before.attempt !== usage.attempt || passed > 60) continue;
+    if (usage.cpu_seconds !== null && before.cpu_seconds !== null) cpus.set(usage.rank, Math.max(0, (usage.cpu_seconds - before.cpu_seconds) / passed));
+    if (usage.data_wait_seconds !== null && before.data_wait_seconds !== null) waits.set(usage.rank, Math.max(0, Math.min(1, (usage.data_wait_seconds - before.data_wait_seconds) / passed)));
   }
-  return { at: now, before: new Map(facts.map((one) => [one.rank, one])), cpus, waits };
+  return { at: now, before: new Map(facts.map((usage) => [usage.rank, usage])), cpus, waits };
 }
 
 export interface LiveRanks {

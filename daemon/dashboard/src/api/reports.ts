@@ -14,7 +14,7 @@ export const points_most = 60_000;
 // Removes every second report of the older half, except those with a checkpoint.
 export function halved(points: Point[]): Point[] {
   const middle = Math.floor(points.length / 2);
-  return points.filter((one, at) => at >= middle || at % 2 === 0 || one.checkpoint !== null);
+  return points.filter((point, at) => at >= middle || at % 2 === 0 || point.checkpoint !== null);
 }
 
 const level_points = 2_000;
@@ -63,16 +63,16 @@ export function useReports(run: string, rank = "0"): Reports {
       if (waiting.length === 0 && continuation.knows(attempt)) return task();
       waiting.push(() => knowing(attempt, task));
       if (waiting.length > 1) return;
-      const ask = async () => {
+      const learnOrigin = async () => {
         const attempts = await list<Attempt>(`/v1/runs/${encodeURIComponent(run)}/attempts`, asking.signal).catch((): Attempt[] => []);
         if (gone) return;
-        if (!attempts.some((one) => one.number === attempt)) return void setTimeout(() => void ask(), 2_000);
+        if (!attempts.some((listed_attempt) => listed_attempt.number === attempt)) return void setTimeout(() => void learnOrigin(), 2_000);
         continuation.learn(attempt, attempts, points);
         const tasks = waiting;
         waiting = [];
-        for (const one of tasks) one();
+        for (const task of tasks) task();
       };
-      void ask();
+      void learnOrigin();
     };
     const add = (into: Point[], point: Point): Point[] => {
       into.push(point);
@@ -97,7 +97,7 @@ export function useReports(run: string, rank = "0"): Reports {
         const report = JSON.parse(data) as Report;
         knowing(report.attempt, () => {
           const point = (of?: string) => continuation.shifted(pointOf(report, of));
-          if (several) for (const one of Object.keys(report.metrics_by_rank ?? {})) by_rank.set(one, add(by_rank.get(one) ?? [], point(one)));
+          if (several) for (const one_rank of Object.keys(report.metrics_by_rank ?? {})) by_rank.set(one_rank, add(by_rank.get(one_rank) ?? [], point(one_rank)));
           points = add(points, point(several ? "0" : undefined));
           draw();
         });
@@ -112,9 +112,9 @@ export function useReports(run: string, rank = "0"): Reports {
       if (gone) return;
       if (older) {
         thinned = true;
-        for (const one of older.points)
-          knowing(one.attempt, () => {
-            points.push(continuation.shifted(one));
+        for (const older_point of older.points)
+          knowing(older_point.attempt, () => {
+            points.push(continuation.shifted(older_point));
             draw();
           });
       }

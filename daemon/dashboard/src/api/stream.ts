@@ -41,13 +41,13 @@ async function checkHealth() {
   try {
     await statusOf("/healthz");
   } catch {
-    for (const one of [...lost]) one();
+    for (const away of [...lost]) away();
   }
   next_health_check = lost.size > 0 ? setTimeout(() => void checkHealth(), health_pause_ms) : undefined;
 }
 
-function watch(one: () => void) {
-  lost.add(one);
+function watch(away: () => void) {
+  lost.add(away);
   next_health_check ??= setTimeout(() => void checkHealth(), health_pause_ms);
 }
 
@@ -79,7 +79,7 @@ export function follow(wanted: Following): () => void {
   const address = () => addressOf(wanted.path, wanted.resumes ? after : "");
   // An event stream does not report why it failed. If the session has ended, the sign-in page appears and the stream
   // ends.
-  const ask = async (refused: boolean) => {
+  const reopen = async (refused: boolean) => {
     await readSession();
     if (refused && !finished && wanted.onRefused && (await statusOf(address())) === 400) {
       if (finished) return;
@@ -93,7 +93,7 @@ export function follow(wanted: Following): () => void {
     shut();
     if (finished) return;  // it was ended while a request was under way
     timer = setTimeout(() => {
-      ask(refused).catch((wrong: unknown) => {
+      reopen(refused).catch((wrong: unknown) => {
         if (wrong instanceof Problem) again(refused);
       });
     }, pause);
@@ -105,26 +105,26 @@ export function follow(wanted: Following): () => void {
   }
   function open() {
     if (finished || document.hidden || source) return;
-    const mine = new EventSource(address());
-    source = mine;
+    const opened = new EventSource(address());
+    source = opened;
     watch(away);
-    mine.onopen = () => {
+    opened.onopen = () => {
       pause = first_pause_ms;
       mark(who, true);
       wanted.onOpen?.();
     };
-    mine.onmessage = (event: MessageEvent<string>) => {
+    opened.onmessage = (event: MessageEvent<string>) => {
       if (event.lastEventId !== "") after = event.lastEventId;
       wanted.onData(event.data, event.lastEventId);
     };
-    mine.addEventListener("end", () => {
+    opened.addEventListener("end", () => {
       finish();
       wanted.onEnd?.();
     });
-    mine.onerror = () => {
-      if (source !== mine) return;
+    opened.onerror = () => {
+      if (source !== opened) return;
       // true: the head has answered with a refusal; false: the connection broke
-      const refused = mine.readyState === EventSource.CLOSED;
+      const refused = opened.readyState === EventSource.CLOSED;
       mark(who, false);
       again(refused);
     };

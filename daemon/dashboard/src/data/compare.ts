@@ -29,13 +29,13 @@ function configOf(text: unknown): { config?: unknown } {
 
 // With one run: all of its hyperparameters, because nothing can differ.
 export function differing(runs: readonly Pick<Run, "job" | "last_report">[]): Differing[] {
-  const specs = runs.map((one) => comparable(one.job));
+  const specs = runs.map((run) => comparable(run.job));
   const fields = runs.length === 1 ? [...flat(specs[0])].filter(([field]) => field.startsWith("config.")).map(([field, value]) => ({ field, values: [value] })) : differences(specs);
-  const found = fields.map((one): Differing => ({ ...one, kind: one.field.startsWith("config.") ? "config" : "spec" }));
-  const keys = [...new Set(runs.flatMap((one) => Object.entries(one.last_report?.metrics ?? {}).flatMap(([key, value]) => (typeof value === "number" ? [key] : []))))].sort();
-  const metrics = keys.map((key): Differing => ({ field: key, kind: "metric", values: runs.map((one) => {
-    const value = one.last_report?.metrics?.[key];
+  const differing_fields = fields.map((difference): Differing => ({ ...difference, kind: difference.field.startsWith("config.") ? "config" : "spec" }));
+  const keys = [...new Set(runs.flatMap((run) => Object.entries(run.last_report?.metrics ?? {}).flatMap(([key, value]) => (typeof value === "number" ? [key] : []))))].sort();
+  const metrics = keys.map((key): Differing => ({ field: key, kind: "metric", values: runs.map((run) => {
+    const value = run.last_report?.metrics?.[key];
     return typeof value === "number" ? String(value) : null;
   }) }));
-  return [...found.filter((one) => one.kind === "config"), ...metrics, ...found.filter((one) => one.kind === "spec")];
+  return [...differing_fields.filter((field) => field.kind === "config"), ...metrics, ...differing_fields.filter((field) => field.kind === "spec")];
 }

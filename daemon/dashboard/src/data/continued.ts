@@ -14,8 +14,8 @@ export class Continuation {
   // the attempt continues after all of them.
   learn(attempt: number, attempts: readonly Attempt[], before: readonly Point[]): void {
     if (this.knows(attempt)) return;
-    const from = attempts.find((one) => one.number === attempt)?.from ?? null;
-    const origin = from === null ? null : (before.findLast((one) => one.checkpoint === from) ?? before.at(-1));
+    const from = attempts.find((listed_attempt) => listed_attempt.number === attempt)?.from ?? null;
+    const origin = from === null ? null : (before.findLast((point) => point.checkpoint === from) ?? before.at(-1));
     this.#bases.set(attempt, origin?.index ?? 0);
   }
 

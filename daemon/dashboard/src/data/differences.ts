@@ -18,8 +18,8 @@ export function flat(value: unknown, path = "", into: Map<string, string> = new 
 
 export function differences(specs: readonly unknown[]): Difference[] {
   const all = specs.map((spec) => flat(spec ?? {}));
-  const fields = [...new Set(all.flatMap((one) => [...one.keys()]))].sort();
+  const fields = [...new Set(all.flatMap((flat_spec) => [...flat_spec.keys()]))].sort();
   return fields
-    .map((field) => ({ field, values: all.map((one) => one.get(field) ?? null) }))
-    .filter((one) => new Set(one.values).size > 1);
+    .map((field) => ({ field, values: all.map((flat_spec) => flat_spec.get(field) ?? null) }))
+    .filter((field) => new Set(field.values).size > 1);
 }

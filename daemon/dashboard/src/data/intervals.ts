@@ -40,14 +40,14 @@ export function intervalsOf(interval: RanksHistory, own: RanksHistory): Interval
 }
 
 export function median(values: ArrayLike<number>): number {
-  const sorted = Float32Array.from(values).filter((one) => one > 0).sort();
+  const sorted = Float32Array.from(values).filter((value) => value > 0).sort();
   return sorted[Math.floor(sorted.length / 2)] ?? 0;
 }
 
 // Returns each time divided by the median of its column: 2 means twice the time of the others.
 export function slownessOf(column: Float32Array): Float32Array {
   const middle = median(column);
-  return column.map((one) => (middle > 0 ? one / middle : 0));
+  return column.map((value) => (middle > 0 ? value / middle : 0));
 }
 
 // Returns the rank with the longest own time at a moment; null if no rank has reported.
@@ -68,14 +68,14 @@ export function straggler(seen: Intervals): { rank: number; slower: number } | n
     if (column.filter((value) => value > 0).length < 2) continue;
     column.forEach((value, rank) => {
       if (value === 0) return;
-      const one = sums.get(rank) ?? { slow: 0, count: 0, sum: 0 };
-      sums.set(rank, { slow: one.slow + (value >= 1.25 ? 1 : 0), count: one.count + 1, sum: one.sum + value });
+      const sum_before = sums.get(rank) ?? { slow: 0, count: 0, sum: 0 };
+      sums.set(rank, { slow: sum_before.slow + (value >= 1.25 ? 1 : 0), count: sum_before.count + 1, sum: sum_before.sum + value });
     });
   }
   let slowest: { rank: number; slower: number } | null = null;
-  for (const [rank, one] of sums) {
-    if (one.count < 5 || one.slow < one.count / 2) continue;
-    const slower = one.sum / one.count;
+  for (const [rank, totals] of sums) {
+    if (totals.count < 5 || totals.slow < totals.count / 2) continue;
+    const slower = totals.sum / totals.count;
     if (!slowest || slower > slowest.slower) slowest = { rank, slower };
   }
   return slowest;

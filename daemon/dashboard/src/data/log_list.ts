@@ -1,7 +1,7 @@
 // The kept lines of a log, and the lines that a filter shows. Both are changed in place: each of hundreds of thousands
 // of lines is examined once, however often the page is drawn. Pure.
 import type { LogLine } from "../api/types.ts";
-import { type LineFilter, tellsOfError } from "../text/lines.ts";
+import { type LineFilter, reportsError } from "../text/lines.ts";
 
 // The newest lines, a little more than `most`. The numbers of lines count from the first one that arrived.
 export class LineList {
@@ -87,7 +87,7 @@ export class LineView {
   #findError(list: LineList, from: number): void {
     for (let number = from; number < list.end; number += 1) {
       const { line } = list.lines[number - list.dropped]!;
-      if (!tellsOfError(line) || !this.#filter.matches(line)) continue;
+      if (!reportsError(line) || !this.#filter.matches(line)) continue;
       this.#error = number;
       return;
     }

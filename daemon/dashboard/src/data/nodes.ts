@@ -26,7 +26,7 @@ export function isHeld(device: GpuDevice): boolean {
 }
 
 export function holdersOf(device: GpuDevice): string[] {
-  return [...new Set(device.held_by.map((one) => one.run))];
+  return [...new Set(device.held_by.map((holder) => holder.run))];
 }
 
 // Returns the fraction of a GPU's memory in use; null if the node does not report it.
@@ -43,12 +43,12 @@ export interface GpuUse {
 // Returns the mean use and the memory of all GPUs of a node together.
 export function gpuUse(node: NodeRecord): GpuUse {
   const devices = node.gpu_devices;
-  const busy = devices.flatMap((one) => (typeof one.utilization_ratio === "number" ? [one.utilization_ratio] : []));
-  const sized = devices.filter((one) => gpuMemoryRatio(one) !== null);
-  const sum = (of: (one: GpuDevice) => number) => sized.reduce((before, one) => before + of(one), 0);
+  const busy = devices.flatMap((device) => (typeof device.utilization_ratio === "number" ? [device.utilization_ratio] : []));
+  const sized = devices.filter((device) => gpuMemoryRatio(device) !== null);
+  const sum = (of: (device: GpuDevice) => number) => sized.reduce((before, device) => before + of(device), 0);
   return {
-    busy: busy.length === 0 ? null : busy.reduce((before, one) => before + one, 0) / busy.length,
-    memory: sized.length === 0 ? null : { used: sum((one) => one.memory_used!), total: sum((one) => one.memory_total!) },
+    busy: busy.length === 0 ? null : busy.reduce((before, ratio) => before + ratio, 0) / busy.length,
+    memory: sized.length === 0 ? null : { used: sum((device) => device.memory_used!), total: sum((device) => device.memory_total!) },
   };
 }
 

@@ -29,7 +29,7 @@ const group_least = 2;
 
 export function rowsOf(runs: readonly Run[], grouping: Grouping): Row[] {
   const by = (kind: Grouping) => grouping === "" || grouping === kind;
-  const known = new Set(runs.map((one) => one.run_id));
+  const known = new Set(runs.map((run) => run.run_id));
   const children = new Map<string, Run[]>();
   const tops: Run[] = [];
   for (const run of runs) {
@@ -57,7 +57,7 @@ export function rowsOf(runs: readonly Run[], grouping: Grouping): Row[] {
       const members = group ? groups.get(group.join(" "))! : [];
       if (!group || members.length < group_least) return [plain(run, depth)];
       if (members[0] !== run) return [];
-      const below = members.map((one) => plain(one, depth + 1));
+      const below = members.map((run) => plain(run, depth + 1));
       return [{ key: `${group[0]} ${group[1]} ${depth}`, run: null, name: group[1], kind: group[0], below, runs: below.flatMap(allOf), depth }];
     });
   }

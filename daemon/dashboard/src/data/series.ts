@@ -62,7 +62,7 @@ export function pointsOf(histories: ReadonlyMap<string, RunHistory>): Point[] {
     });
   }
   const sorted = [...stretches].sort(([a], [b]) => a - b);
-  if ([...histories.values()].every((one) => one.reports_per_point === 1)) return sorted.map(([, [report]]) => report);
+  if ([...histories.values()].every((history) => history.reports_per_point === 1)) return sorted.map(([, [report]]) => report);
   const out: Point[] = [];
   for (const [, both] of sorted) {
     const [first, second] = both;
@@ -163,12 +163,12 @@ function widenGaps(y: (number | null | undefined)[]): void {
 // Returns several series over one x, in the form that uPlot takes.
 export function joined(all: readonly Series[]): { x: number[]; y: (number | null | undefined)[][] } {
   const places = new Map<number, number>();
-  const x = [...new Set(all.flatMap((one) => one.x))].sort((a, b) => a - b);
+  const x = [...new Set(all.flatMap((series) => series.x))].sort((a, b) => a - b);
   x.forEach((value, at) => places.set(value, at));
-  const y = all.map((one) => {
+  const y = all.map((series) => {
     const out = new Array<number | null | undefined>(x.length).fill(undefined);
-    one.x.forEach((value, at) => {
-      out[places.get(value)!] = one.y[at];
+    series.x.forEach((value, at) => {
+      out[places.get(value)!] = series.y[at];
     });
     widenGaps(out);
     return out;
@@ -179,9 +179,9 @@ export function joined(all: readonly Series[]): { x: number[]; y: (number | null
 // Returns the position of each attempt on the axis.
 export function spansOf(points: readonly Point[], attempts: readonly Attempt[], axis: Axis, now: number): Span[] {
   if (axis === "time")
-    return attempts.flatMap((one) => {
-      const from = moment(one.started) ?? moment(one.placed);
-      return from === null ? [] : [{ attempt: one.number, from: from / 1000, to: (moment(one.ended) ?? now) / 1000 }];
+    return attempts.flatMap((attempt) => {
+      const from = moment(attempt.started) ?? moment(attempt.placed);
+      return from === null ? [] : [{ attempt: attempt.number, from: from / 1000, to: (moment(attempt.ended) ?? now) / 1000 }];
     });
   const spans: Span[] = [];
   for (const point of currentPoints(points)) {

@@ -31,7 +31,7 @@ function rowsOf(gpus: ReadonlyMap<string, number>, items: readonly TimelineAttem
   for (const { nodes } of items)
     for (const { node, gpus: held } of nodes) {
       const known = places.get(node) ?? new Set<number | null>();
-      for (const one of held.length === 0 ? [null] : held) known.add(one);
+      for (const gpu of held.length === 0 ? [null] : held) known.add(gpu);
       places.set(node, known);
     }
   return [...places].sort(([a], [b]) => byNumber(a, b)).flatMap(([node, of]) =>
@@ -90,7 +90,7 @@ export function moved(span: Span, factor: number, shift: number, now: number): S
 export function ticksOf(span: Span, most: number): number[] {
   const minute = 60_000;
   const steps = [1, 5, 15, 30, 60, 180, 360, 720, 1440, 2880, 10_080, 20_160, 43_200].map((minutes) => minutes * minute);
-  const step = steps.find((one) => (span.to - span.from) / one <= most) ?? steps.at(-1)!;
+  const step = steps.find((step_ms) => (span.to - span.from) / step_ms <= most) ?? steps.at(-1)!;
   const zone = new Date(span.from).getTimezoneOffset() * minute;
   const out: number[] = [];
   for (let tick = Math.ceil((span.from - zone) / step) * step + zone; tick <= span.to; tick += step) out.push(tick);

@@ -41,8 +41,8 @@ export function usageCharts(keys: readonly string[]): UsageChart[] {
       return match ? [{ key, name: name(match[1] ?? "") }] : [];
     }),
   }));
-  const others = sorted.filter((key) => !charts.some((one) => one.of.test(key)));
-  return [...known.filter((one) => one.lines.length > 0), ...others.map((key) => ({ title: key, format: number, lines: [{ key, name: key }] }))];
+  const others = sorted.filter((key) => !charts.some((chart) => chart.of.test(key)));
+  return [...known.filter((chart) => chart.lines.length > 0), ...others.map((key) => ({ title: key, format: number, lines: [{ key, name: key }] }))];
 }
 
 const gap_least_s = 30;  // the time between heartbeats, and between rates, is shorter

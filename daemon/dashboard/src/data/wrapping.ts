@@ -47,14 +47,14 @@ export function matchesByRank(lines: readonly LogLine[], most: number): { attemp
   const counts = new Map<string, { attempt: number; rank: number; count: number }>();
   for (const { attempt, rank } of lines) {
     const key = `${attempt}/${rank}`;
-    const one = counts.get(key);
-    if (one) one.count += 1;
+    const matches = counts.get(key);
+    if (matches) matches.count += 1;
     else counts.set(key, { attempt, rank, count: 1 });
   }
   return [...counts.values()].sort((a, b) => b.count - a.count || a.attempt - b.attempt || a.rank - b.rank).slice(0, most);
 }
 
 // A line as a file has it.
-export function lineText(one: LogLine): string {
-  return `${one.time ?? ""} attempt ${one.attempt} rank ${one.rank} ${one.stream}: ${shown(one.line)}\n`;
+export function lineText(line: LogLine): string {
+  return `${line.time ?? ""} attempt ${line.attempt} rank ${line.rank} ${line.stream}: ${shown(line.line)}\n`;
 }

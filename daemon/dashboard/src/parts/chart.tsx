@@ -57,8 +57,8 @@ function markCheckpoints(u: uPlot, marks: readonly { x: number }[]) {
   const size = 3.5 * devicePixelRatio;
   u.ctx.save();
   u.ctx.fillStyle = colour("accent");
-  for (const one of marks) {
-    const x = u.valToPos(one.x, "x", true);
+  for (const mark of marks) {
+    const x = u.valToPos(mark.x, "x", true);
     if (x < left || x > left + width) continue;
     const y = top + height;
     u.ctx.beginPath();
@@ -88,8 +88,8 @@ function optionsOf(given: { width: number; height: number; lines: Line[]; axis: 
     cursor: { sync: { key: given.sync }, points: { size: 7 }, drag: { x: true, y: false } },
     scales: { x: { time: false }, y: { distr: given.log ? 3 : 1, ...(given.floor === undefined ? {} : { range: (_: uPlot, __: number, most: number): [number, number] => [given.floor!, given.top ?? (most > given.floor! ? most + (most - given.floor!) * 0.06 : given.floor! + 1)] }) } },
     axes: [
-      { ...axis, size: 28, space: 70, values: (u, ticks) => ticks.map((one) => (given.axis === "time" ? axisTime(one * 1000, lengthOf(u) * 1000) : xText(one, given.axis))) },
-      { ...axis, size: given.format === number ? 58 : 72, space: 34, values: (_, ticks) => ticks.map((one) => (one === null ? "" : given.format(one))) },
+      { ...axis, size: 28, space: 70, values: (u, ticks) => ticks.map((tick) => (given.axis === "time" ? axisTime(tick * 1000, lengthOf(u) * 1000) : xText(tick, given.axis))) },
+      { ...axis, size: given.format === number ? 58 : 72, space: 34, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : given.format(tick))) },
     ],
     series: [
       {},
@@ -141,14 +141,14 @@ export function Chart({ title, lines, axis, height = 220, spans = [], marks = []
   const names = lines.map((line) => `${line.place ?? ""}${line.name}`).join("\n");
   useEffect(() => {
     if (!box.current || width === 0) return;
-    const made = new uPlot(
+    const drawing = new uPlot(
       optionsOf({ width, height, lines, axis, log, sync, format, floor, top, spans: () => below.current.spans, marks: () => below.current.marks, cursor: setAt }),
       [newest.current.x, ...newest.current.y] as uPlot.AlignedData,
       box.current,
     );
-    plot.current = made;
+    plot.current = drawing;
     return () => {
-      made.destroy();
+      drawing.destroy();
       plot.current = null;
     };
   }, [width, height, names, axis, log, theme, sync]);

@@ -15,9 +15,9 @@ export function colour(name: string): string {
     document.body.append(probe);
   }
   probe.style.color = name.startsWith("series-") ? seriesColour(Number(name.slice(7))) : `var(--${name})`;
-  const found = getComputedStyle(probe).color;
-  known.set(name, found);
-  return found;
+  const colour_text = getComputedStyle(probe).color;
+  known.set(name, colour_text);
+  return colour_text;
 }
 
 const listeners = new Set<() => void>();

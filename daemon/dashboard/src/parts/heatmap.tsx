@@ -82,7 +82,7 @@ export function HeatMap({ seen, ranks, pick }: { seen: Intervals; ranks: number[
   return (
     <div ref={box} class="heat">
       <canvas ref={canvas} style={{ width: `${width}px`, height: `${height}px` }} role="application" tabIndex={0} aria-roledescription="heat map"
-        aria-label={`Own times of ${plural(ranks.length, "rank")}, oldest at the left. Arrow keys choose one, Enter shows what its rank used; the table shows all.`}
+        aria-label={`Own times of ${plural(ranks.length, "rank")}, oldest at the left. Arrow keys choose a value, Enter shows what its rank used; the table shows all.`}
         aria-describedby="heat-chosen" onMouseMove={point} onKeyDown={key} onClick={() => rank !== undefined && pick(rank)} />
       <div class="heat-legend">
         <span>Against the median:</span>

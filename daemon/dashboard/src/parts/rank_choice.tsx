@@ -8,22 +8,22 @@ export function RankChoice({ label = "Rank", value, world, words = [], onChange 
   words?: readonly { value: string; word: string }[];
   onChange: (value: string) => void;
 }) {
-  const listed = world <= listed_most;
-  const single = !words.some((one) => one.value === value);
+  const listed_attempt = world <= listed_most;
+  const single = !words.some((choice) => choice.value === value);
   const number = (text: string) => {
     const rank = Math.floor(Number(text));
     if (text !== "" && rank >= 0 && rank < world) onChange(String(rank));
   };
   return (
     <>
-      {(listed || words.length > 0) && (
+      {(listed_attempt || words.length > 0) && (
         <label class="field"><span>{label}</span>
-          <select value={single && !listed ? "one" : value} onChange={(event) => onChange(event.currentTarget.value === "one" ? "0" : event.currentTarget.value)}>
-            {words.map((one) => <option key={one.value} value={one.value}>{one.word}</option>)}
-            {listed ? Array.from({ length: world }, (_, rank) => <option key={rank} value={String(rank)}>{rank}</option>) : <option value="one">one rank</option>}
+          <select value={single && !listed_attempt ? "one" : value} onChange={(event) => onChange(event.currentTarget.value === "one" ? "0" : event.currentTarget.value)}>
+            {words.map((choice) => <option key={choice.value} value={choice.value}>{choice.word}</option>)}
+            {listed_attempt ? Array.from({ length: world }, (_, rank) => <option key={rank} value={String(rank)}>{rank}</option>) : <option value="one">one rank</option>}
           </select></label>
       )}
-      {!listed && single && (
+      {!listed_attempt && single && (
         <label class="field"><span>{words.length > 0 ? `of 0 to ${world - 1}` : label}</span>
           <input type="number" min="0" max={world - 1} step="1" value={value} aria-label={`${label}, 0 to ${world - 1}`} onChange={(event) => number(event.currentTarget.value)} /></label>
       )}

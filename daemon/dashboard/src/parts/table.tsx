@@ -37,7 +37,7 @@ export function Table<T>({ columns, items, keyOf, label, empty, below, height = 
   if (items.length === 0) return <p class="quiet">{empty}</p>;
   const by = order === null ? undefined : columns[order.column]?.sort;
   const inOrder = (some: readonly T[]): readonly T[] => (by ? [...some].sort((a, b) => compared(by(a), by(b)) * (order!.down ? -1 : 1)) : some);
-  const flat = (some: readonly T[]): readonly T[] => inOrder(some).flatMap((one) => [one, ...flat(below!(one))]);
+  const flat = (some: readonly T[]): readonly T[] => inOrder(some).flatMap((item) => [item, ...flat(below!(item))]);
   const sorted = below ? flat(items) : inOrder(items);
   const given = { columns, sorted, label, order, setOrder, narrow };
   return (
@@ -59,7 +59,7 @@ interface Given<T> {
 
 // Cards have no headers to press.
 function SortChoice<T>({ columns, label, order, setOrder }: Given<T>) {
-  const choices = columns.flatMap((one, column) => (one.sort ? [{ name: one.name, column }] : []));
+  const choices = columns.flatMap((choice, column) => (choice.sort ? [{ name: choice.name, column }] : []));
   if (choices.length === 0) return null;
   const choose = (value: string) => setOrder(value === "" ? null : { column: Math.abs(Number(value)) - 1, down: value.startsWith("-") });
   return (
@@ -76,11 +76,11 @@ function SortChoice<T>({ columns, label, order, setOrder }: Given<T>) {
 
 function Head<T>({ column, at, order, setOrder }: Pick<Given<T>, "order" | "setOrder"> & { column: Column<T>; at: number }) {
   if (!column.sort) return <>{column.name}</>;
-  const mine = order?.column === at ? order : null;
+  const own_order = order?.column === at ? order : null;
   return (
-    <button type="button" class="sort" onClick={() => setOrder(mine ? (mine.down ? null : { column: at, down: true }) : { column: at, down: false })}>
+    <button type="button" class="sort" onClick={() => setOrder(own_order ? (own_order.down ? null : { column: at, down: true }) : { column: at, down: false })}>
       {column.name}
-      <span aria-hidden="true">{mine ? (mine.down ? " ▼" : " ▲") : ""}</span>
+      <span aria-hidden="true">{own_order ? (own_order.down ? " ▼" : " ▲") : ""}</span>
     </button>
   );
 }
@@ -88,20 +88,20 @@ function Head<T>({ column, at, order, setOrder }: Pick<Given<T>, "order" | "setO
 const sortWord = (order: Order | null, at: number) => (order?.column === at ? (order.down ? "descending" : "ascending") : undefined);
 
 function Large<T>({ columns, sorted, label, order, setOrder, narrow, height }: Given<T> & { height: number }) {
-  const style = narrow ? {} : { gridTemplateColumns: columns.map((one) => `minmax(0, ${one.width ?? 1}fr)`).join(" "), minWidth: `${Math.max(46, columns.length * 5)}rem` };
+  const style = narrow ? {} : { gridTemplateColumns: columns.map((column) => `minmax(0, ${column.width ?? 1}fr)`).join(" "), minWidth: `${Math.max(46, columns.length * 5)}rem` };
   const row = narrow ? "large-row stacked" : "large-row";
   return (
     <Virtual count={sorted.length} rowHeight={narrow ? columns.length * card_line + 18 : row_height} height={height} label={label} role="table"
       header={
         <div class={narrow ? "visually-hidden" : "large-head"} role="rowgroup">
           <div role="row" class="large-row" style={style}>
-            {columns.map((one, at) => <div key={one.name} role="columnheader" aria-sort={sortWord(order, at)} class={one.number ? "number" : ""}>{narrow ? one.name : <Head column={one} {...{ at, order, setOrder }} />}</div>)}
+            {columns.map((column, at) => <div key={column.name} role="columnheader" aria-sort={sortWord(order, at)} class={column.number ? "number" : ""}>{narrow ? column.name : <Head column={column} {...{ at, order, setOrder }} />}</div>)}
           </div>
         </div>
       }
       row={(at) => (
         <div class={row} role="presentation" style={style}>
-          {columns.map((one) => <div key={one.name} role="cell" data-name={one.name} class={one.number ? "number" : ""}>{one.cell(sorted[at]!)}</div>)}
+          {columns.map((column) => <div key={column.name} role="cell" data-name={column.name} class={column.number ? "number" : ""}>{column.cell(sorted[at]!)}</div>)}
         </div>
       )}
     />
@@ -114,11 +114,11 @@ function Plain<T>({ columns, sorted, label, order, setOrder, narrow, keyOf }: Gi
     <div class="table-box" tabIndex={0} role="region" aria-label={label}>
       <table role="table" class={narrow ? "stacked" : ""} aria-rowcount={sorted.length + 1}>
         <thead role="rowgroup" class={narrow ? "visually-hidden" : ""}>
-          <tr role="row">{columns.map((one, at) => <th key={one.name} role="columnheader" scope="col" aria-sort={sortWord(order, at)} class={one.number ? "number" : ""}>{narrow ? one.name : <Head column={one} {...{ at, order, setOrder }} />}</th>)}</tr>
+          <tr role="row">{columns.map((column, at) => <th key={column.name} role="columnheader" scope="col" aria-sort={sortWord(order, at)} class={column.number ? "number" : ""}>{narrow ? column.name : <Head column={column} {...{ at, order, setOrder }} />}</th>)}</tr>
         </thead>
         <tbody role="rowgroup">
           {sorted.map((item) => (
-            <tr key={keyOf(item)} role="row">{columns.map((one) => <td key={one.name} role="cell" data-name={one.name} class={one.number ? "number" : ""}>{worded(one.cell(item))}</td>)}</tr>
+            <tr key={keyOf(item)} role="row">{columns.map((column) => <td key={column.name} role="cell" data-name={column.name} class={column.number ? "number" : ""}>{worded(column.cell(item))}</td>)}</tr>
           ))}
         </tbody>
       </table>

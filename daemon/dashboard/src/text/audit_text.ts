@@ -34,7 +34,7 @@ const fact = (target: Target, name: string) => new RegExp(`(?:^| )${name}=([^ ]*
 function tokenText(target: Target): string {
   const role = fact(target, "role");
   if (role === "node") return "made a token with which nodes join";
-  return `made a token of role ${role}${fact(target, "user") === "" ? "" : ` for ${fact(target, "user")}`}`;
+  return "made a token of role " + role + (fact(target, "user") === "" ? "" : ` for ${fact(target, "user")}`);
 }
 
 // `detail`: what was asked for, as JSON, cut where it is long.

@@ -14,7 +14,7 @@ export function shown(line: string): string {
 const errors =
   /^Traceback \(most recent call last\)|\b(?:[A-Z][A-Za-z]*(?:Error|Exception)|ERROR|FATAL|CRITICAL)\b|\b(?:error|fatal|panic|assertion failed|segmentation fault|out of memory|core dumped)\b[:,! ]|\bterminate called\b/;
 
-export function tellsOfError(line: string): boolean {
+export function reportsError(line: string): boolean {
   return errors.test(line);
 }
 

@@ -54,8 +54,8 @@ export function number(value: number | null | undefined): string {
   return String(Number(value.toPrecision(5)));
 }
 
-export function plural(count: number, one: string, many = `${one}s`): string {
-  return `${count.toLocaleString("en-US")} ${count === 1 ? one : many}`;
+export function plural(count: number, singular: string, many = `${singular}s`): string {
+  return `${count.toLocaleString("en-US")} ${count === 1 ? singular : many}`;
 }
 
 // "CPU 8, GPU 2"

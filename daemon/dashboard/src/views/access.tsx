@@ -47,23 +47,23 @@ function Tokens({ read }: { read: Loaded<Token[]> }) {
   const [makes, setMakes] = useState(false);
   const [fresh, setFresh] = useState("");
   const [gone, setGone] = useState(false);
-  const rows = (read.value ?? []).filter((one) => gone || stateOf(one, now) === "opens");
+  const rows = (read.value ?? []).filter((token) => gone || stateOf(token, now) === "opens");
   const columns: Column<Token>[] = [
-    { name: "Token", cell: (one) => <code>{one.id}</code>, sort: (one) => one.id },
-    { name: "Role", cell: (one) => one.role, sort: (one) => one.role },
-    { name: "User", cell: (one) => one.user || <span class="quiet">none</span>, sort: (one) => one.user },
-    { name: "State", cell: (one) => stateOf(one, now), sort: (one) => stateOf(one, now) },
-    { name: "Made", cell: (one) => exact(one.created), sort: (one) => one.created ?? "" },
-    { name: "Expires", cell: (one) => (one.expires ? ago(one.expires, now) : "never"), sort: (one) => moment(one.expires) ?? Infinity },
-    ...(rows.some((one) => one.last_used !== undefined) ? [{ name: "Last used", cell: (one: Token) => (one.last_used ? ago(one.last_used, now) : "not since the head's start"), sort: (one: Token) => moment(one.last_used) ?? 0 }] : []),
-    { name: "Revoke", cell: (one) => (stateOf(one, now) === "opens" ? <button type="button" class="small" aria-label={`Revoke token ${one.id}`} onClick={() => setRevokes(one)}>Revoke</button> : "") },
+    { name: "Token", cell: (token) => <code>{token.id}</code>, sort: (token) => token.id },
+    { name: "Role", cell: (token) => token.role, sort: (token) => token.role },
+    { name: "User", cell: (token) => token.user || <span class="quiet">none</span>, sort: (token) => token.user },
+    { name: "State", cell: (token) => stateOf(token, now), sort: (token) => stateOf(token, now) },
+    { name: "Made", cell: (token) => exact(token.created), sort: (token) => token.created ?? "" },
+    { name: "Expires", cell: (token) => (token.expires ? ago(token.expires, now) : "never"), sort: (token) => moment(token.expires) ?? Infinity },
+    ...(rows.some((token) => token.last_used !== undefined) ? [{ name: "Last used", cell: (token: Token) => (token.last_used ? ago(token.last_used, now) : "not since the head's start"), sort: (token: Token) => moment(token.last_used) ?? 0 }] : []),
+    { name: "Revoke", cell: (token) => (stateOf(token, now) === "opens" ? <button type="button" class="small" aria-label={`Revoke token ${token.id}`} onClick={() => setRevokes(token)}>Revoke</button> : "") },
   ];
   return (
     <Panel title="Tokens" wide aside={<><button type="button" class="small" onClick={() => setMakes(true)}>New token</button><label class="check"><input type="checkbox" checked={gone} onChange={(event) => setGone(event.currentTarget.checked)} /> those that open nothing too</label></>}>
       {read.problem && <ProblemNote problem={read.problem} />}
-      {read.value && <Table label="Tokens" items={rows} keyOf={(one) => one.id} empty="There is no token." columns={columns} />}
+      {read.value && <Table label="Tokens" items={rows} keyOf={(token) => token.id} empty="There is no token." columns={columns} />}
       {fresh && <div class="note good" role="status"><p>The token is shown once. Give it to its user over a safe way.</p><Copy text={fresh} /></div>}
-      {makes && <NewToken close={() => setMakes(false)} made={(text) => { setFresh(text); read.reload(); }} />}
+      {makes && <NewToken close={() => setMakes(false)} onToken={(text) => { setFresh(text); read.reload(); }} />}
       {revokes && (
         <Dialog title={`Revoke token ${revokes.id}?`} confirm="Revoke it" danger close={() => setRevokes(null)}
           act={async () => {
@@ -83,11 +83,11 @@ function Audit() {
   const kept = useRef<AuditRow[]>([]);
   const wanted = (query.get("find") ?? "").toLowerCase();
   const read = useLoaded(async (signal) => {
-    const more = await newest<AuditRow>("/v1/audit", (one) => one.sequence, kept.current.at(-1)?.sequence ?? 0, audit_most, signal);
+    const more = await newest<AuditRow>("/v1/audit", (row) => row.sequence, kept.current.at(-1)?.sequence ?? 0, audit_most, signal);
     kept.current = [...kept.current, ...more].slice(-audit_most);
     return kept.current;
   }, [], 15_000);
-  const rows = [...(read.value ?? [])].reverse().filter((one) => wanted === "" || `${one.user} ${auditText(one)} ${one.action} ${one.target} ${one.credential} ${one.from} ${one.run}`.toLowerCase().includes(wanted));
+  const rows = [...(read.value ?? [])].reverse().filter((row) => wanted === "" || `${row.user} ${auditText(row)} ${row.action} ${row.target} ${row.credential} ${row.from} ${row.run}`.toLowerCase().includes(wanted));
   return (
     <Panel title="Audit" wide aside={<span class="quiet">at most the last {audit_most.toLocaleString("en-US")} changes</span>}>
       <div class="tools">
@@ -96,15 +96,15 @@ function Audit() {
       </div>
       {read.problem && <ProblemNote problem={read.problem} />}
       {read.value && (
-        <Table label="Audit, newest first" items={rows} keyOf={(one) => one.sequence} empty="Nothing was changed."
+        <Table label="Audit, newest first" items={rows} keyOf={(row) => row.sequence} empty="Nothing was changed."
           columns={[
-            { name: "Number", number: true, cell: (one) => one.sequence, width: 0.7 },
-            { name: "Time", cell: (one) => exact(one.time), width: 1.4 },
-            { name: "User", cell: (one) => one.user, sort: (one) => one.user },
-            { name: "Role", cell: (one) => one.role, width: 0.7 },
-            { name: "Token", cell: (one) => <code>{one.credential}</code> },
-            { name: "From", cell: (one) => one.from },
-            { name: "What", cell: (one) => <span title={`${one.action}, ${one.target}`}><Words text={auditText(one)} /></span>, sort: auditText, width: 3.4 },
+            { name: "Number", number: true, cell: (row) => row.sequence, width: 0.7 },
+            { name: "Time", cell: (row) => exact(row.time), width: 1.4 },
+            { name: "User", cell: (row) => row.user, sort: (row) => row.user },
+            { name: "Role", cell: (row) => row.role, width: 0.7 },
+            { name: "Token", cell: (row) => <code>{row.credential}</code> },
+            { name: "From", cell: (row) => row.from },
+            { name: "What", cell: (row) => <span title={`${row.action}, ${row.target}`}><Words text={auditText(row)} /></span>, sort: auditText, width: 3.4 },
           ]}
         />
       )}

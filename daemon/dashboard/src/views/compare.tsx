@@ -20,12 +20,12 @@ import { moment } from "../text/time.ts";
 // On a time axis each run begins at zero.
 export function sinceStart(series: Series, points: readonly Point[]): Series {
   const begin = (points[0]?.time ?? 0) / 1000;
-  return { x: series.x.map((one) => one - begin), y: series.y };
+  return { x: series.x.map((seconds) => seconds - begin), y: series.y };
 }
 
 export function Compare() {
   const { query } = useRoute();
-  const ids = useMemo(() => [...new Set((query.get("runs") ?? "").split(",").filter((one) => one !== ""))], [query.get("runs")]);
+  const ids = useMemo(() => [...new Set((query.get("runs") ?? "").split(",").filter((id) => id !== ""))], [query.get("runs")]);
   const runs = useLoaded((signal) => severally(ids, (id) => call<Run>(`/v1/runs/${encodeURIComponent(id)}`, { signal })), [ids.join(",")], 10_000);
   const histories = useHistories(runs.value ?? []);
   const [added, setAdded] = useState("");
@@ -57,7 +57,7 @@ function Charts({ runs, points, read }: { runs: Run[]; points: ReadonlyMap<strin
   const axis = query.get("x") === "time" ? "time" : "step";
   const log = query.get("y") === "log";
   const smooth = Math.min(0.99, Math.max(0, Number(query.get("smooth") ?? "0") || 0));
-  const keys = useMemo(() => [...new Set(runs.flatMap((one) => keysOf(points.get(one.run_id) ?? [])))].sort(), [runs, points]);
+  const keys = useMemo(() => [...new Set(runs.flatMap((run) => keysOf(points.get(run.run_id) ?? [])))].sort(), [runs, points]);
   return (
     <Panel title="Metrics" wide>
       <div class="tools">
@@ -93,14 +93,14 @@ const specs_first = 8;  // columns of fields of the specs
 
 function Differences({ runs, leave }: { runs: Run[]; leave: (run: Run) => void }) {
   const [all, setAll] = useState(false);
-  const found = useMemo(() => differing(runs), [runs]);
-  const specs = found.filter((one) => one.kind === "spec");
-  const shown = all ? found : found.filter((one) => one.kind !== "spec" || specs.indexOf(one) < specs_first);
+  const differences = useMemo(() => differing(runs), [runs]);
+  const specs = differences.filter((difference) => difference.kind === "spec");
+  const shown = all ? differences : differences.filter((difference) => difference.kind !== "spec" || specs.indexOf(difference) < specs_first);
   const rows = runs.map((run, place) => ({ run, place }));
   return (
     <Panel title="What differs" wide aside={
       <span class="tools">
-        <span class="quiet">{found.filter((one) => one.kind === "config").length} values of the config, {specs.length} fields of the specs</span>
+        <span class="quiet">{differences.filter((difference) => difference.kind === "config").length} values of the config, {specs.length} fields of the specs</span>
         {specs.length > specs_first && <button type="button" class="small" aria-pressed={all} onClick={() => setAll(!all)}>All fields</button>}
       </span>
     }>
@@ -109,11 +109,11 @@ function Differences({ runs, leave }: { runs: Run[]; leave: (run: Run) => void }
           { name: "Run", width: 2, sort: ({ run }) => run.name, cell: ({ run, place }) => <><i class="swatch" style={{ background: seriesColour(place) }} aria-hidden="true" /> <a href={address(["runs", run.run_id])}><Words text={run.name} /></a></> },
           { name: "State", cell: ({ run }) => <State state={run.state} title={run.reason_brief} />, sort: ({ run }) => run.state },
           { name: "Took", number: true, cell: ({ run }) => took(run), sort: ({ run }) => (moment(run.ended) ?? Date.now()) - (moment(run.started) ?? Date.now()) },
-          ...shown.map((one) => ({
-            name: one.kind === "metric" ? `${one.field} (${kinds[one.kind]})` : one.field,
-            number: numeric(one),
-            sort: ({ place }: { place: number }) => sortable(one, place),
-            cell: ({ place }: { place: number }) => <Value of={one} place={place} />,
+          ...shown.map((difference) => ({
+            name: difference.kind === "metric" ? `${difference.field} (${kinds[difference.kind]})` : difference.field,
+            number: numeric(difference),
+            sort: ({ place }: { place: number }) => sortable(difference, place),
+            cell: ({ place }: { place: number }) => <Value of={difference} place={place} />,
           })),
           { name: "Leave out", cell: ({ run }) => <button type="button" class="small" aria-label={`Leave out ${run.name}`} onClick={() => leave(run)}>×</button>, width: 0.6 },
         ]}
@@ -123,10 +123,10 @@ function Differences({ runs, leave }: { runs: Run[]; leave: (run: Run) => void }
 }
 
 const isNumber = (text: string | null) => text !== null && text.trim() !== "" && Number.isFinite(Number(text));
-const numeric = (one: Differing) => one.values.every((value) => value === null || isNumber(value));
-const sortable = (one: Differing, place: number) => {
-  const value = one.values[place] ?? null;
-  return numeric(one) ? (value === null ? -Infinity : Number(value)) : (value ?? "");
+const numeric = (difference: Differing) => difference.values.every((value) => value === null || isNumber(value));
+const sortable = (difference: Differing, place: number) => {
+  const value = difference.values[place] ?? null;
+  return numeric(difference) ? (value === null ? -Infinity : Number(value)) : (value ?? "");
 };
 
 function Value({ of, place }: { of: Differing; place: number }) {

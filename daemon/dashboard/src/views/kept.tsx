@@ -16,7 +16,7 @@ const pathOf = (user: string) => `/v1/quotas/${encodeURIComponent(user)}`;
 // `tokens`: those of all users.
 export function Kept({ tokens }: { tokens: Token[] }) {
   const { query } = useRoute();
-  const users = [...new Set(tokens.map((one) => one.user).filter((user) => user !== ""))].sort();
+  const users = [...new Set(tokens.map((token) => token.user).filter((user) => user !== ""))].sort();
   const user = query.get("user") ?? users[0] ?? "";
   const read = useLoaded((signal) => (user === "" ? Promise.resolve(null) : call<Quota>(pathOf(user), { signal })), [user], 30_000);
   const [changes, setChanges] = useState(false);
@@ -25,7 +25,7 @@ export function Kept({ tokens }: { tokens: Token[] }) {
       <span class="tools">
         <label class="field"><span>For user</span>
           <select value={user} onChange={(event) => setQuery({ user: event.currentTarget.value })}>
-            {[...new Set([...users, ...(user === "" ? [] : [user])])].map((one) => <option key={one} value={one}>{one}</option>)}
+            {[...new Set([...users, ...(user === "" ? [] : [user])])].map((name) => <option key={name} value={name}>{name}</option>)}
           </select></label>
         {read.value && <button type="button" class="small" onClick={() => setChanges(true)}>Change limits</button>}
       </span>

@@ -6,8 +6,8 @@ import { Dialog } from "../parts/dialog.tsx";
 const day_ms = 86_400_000;
 const roles = [["user", "submits runs, and acts on his own"], ["viewer", "reads the cluster and its runs"], ["admin", "everything, of every run"], ["metrics", "GET /metrics"], ["node", "lets nodes join, as often as it says"]] as const;
 
-// `made` gets the token's text, which the head shows once.
-export function NewToken({ close, made }: { close: () => void; made: (text: string) => void }) {
+// `onToken` gets the token's text, which the head shows once.
+export function NewToken({ close, onToken }: { close: () => void; onToken: (text: string) => void }) {
   const [role, setRole] = useState<(typeof roles)[number][0]>("user");
   const [user, setUser] = useState("");
   const [days, setDays] = useState("90");
@@ -15,7 +15,7 @@ export function NewToken({ close, made }: { close: () => void; made: (text: stri
   const node = role === "node";
   const act = async () => {
     const of = node ? { uses: Number(uses) } : { user, expires_ms: Math.round(Number(days) * day_ms) };
-    made((await call<{ token: string }>("/v1/tokens", { method: "POST", body: { role, ...of } })).token);
+    onToken((await call<{ token: string }>("/v1/tokens", { method: "POST", body: { role, ...of } })).token);
   };
   return (
     <Dialog title="Make a token?" confirm={node ? "Make a token for nodes" : `Make a token of role ${role}`} danger={role === "admin"} act={act} close={close}>

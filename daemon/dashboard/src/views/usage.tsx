@@ -49,7 +49,7 @@ export function Usage({ path, title, aside, spans = [], long = false }: { path: 
       {read.problem && (read.problem.status === 404 ? <Quiet>This head keeps nothing of what was used.</Quiet> : <ProblemNote problem={read.problem} />)}
       {!read.value && !read.problem && <Quiet>Loading.</Quiet>}
       {read.value?.size === 0 && <Quiet>Nothing was kept so far.</Quiet>}
-      {read.value && <div class="charts small">{charts.map((one) => <UsageOf key={one.title} chart={one} histories={read.value!} spans={spans} />)}</div>}
+      {read.value && <div class="charts small">{charts.map((chart) => <UsageOf key={chart.title} chart={chart} histories={read.value!} spans={spans} />)}</div>}
     </Panel>
   );
 }

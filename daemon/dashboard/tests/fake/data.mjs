@@ -56,9 +56,9 @@ export function runs() {
 export function status() {
   const all = nodes();
   const states = {};
-  for (const one of all) states[one.state] = (states[one.state] ?? 0) + 1;
-  const gpus = all.reduce((sum, one) => sum + one.gpus, 0);
-  const free = all.reduce((sum, one) => sum + Number(one.gpus_free), 0);
+  for (const node of all) states[node.state] = (states[node.state] ?? 0) + 1;
+  const gpus = all.reduce((sum, node) => sum + node.gpus, 0);
+  const free = all.reduce((sum, node) => sum + Number(node.gpus_free), 0);
   return { cluster_id: "c", name: "atlas", version: "0.1.0", started: at(-9000 * minute), now: iso(0), address: "x", nodes: states, runs: { RUNNING: 41, QUEUED: 6, SUCCEEDED: 128, FAILED: 3, RECOVERING: 1 }, gpus: { total: gpus, allocated: gpus - free }, cpus: { total: String(all.length * 96), allocated: String(Math.round(all.length * 61)) }, token: {}, health: { memory_bytes: 310e6, longest_task_seconds: 0.013, data_disk: { size: 480e9, free: 391e9 }, storage_disk: { size: 80e12, free: 4.1e12 } }, storage_root: "/mnt/models", storage_warning: null };
 }
 
@@ -78,7 +78,7 @@ export function nodes() {
       return { index, uuid: `GPU-${at_}-${index}`, free: holder ? "0" : "1", held_by: holder ? [{ run: holder, rank: index, amount: "1" }] : [], utilization_ratio: holder ? 0.7 + 0.3 * of() : 0, memory_used: holder ? 61e9 + 15e9 * of() : 4e8, memory_total: 85899345920, power_watts: holder ? 480 + 200 * of() : 72, temperature_celsius: holder ? 58 + Math.round(14 * of()) : 31, xids: state === "QUARANTINED" && index === 3 ? { 79: 2 } : {}, ecc_errors: 0, foreign_processes: at_ === 0 && index === 6 ? 2 : 0 };
     });
     return {
-      node: `gpu-${String(at_ + 1).padStart(count > 99 ? 4 : 2, "0")}`, state, connected: state !== "LOST", address: "10.0.0.7", port: 7434, resources: { CPU: "96", GPU: "8", memory: "1099511627776" }, free: { CPU: String(96 - held * 9 - Math.floor(of() * 10)), GPU: String(8 - held) }, gpus: 8, gpus_free: String(8 - held), gpu_model: "NVIDIA H100 80GB HBM3", labels: { rack: `r${at_ % 4}` }, registered: at(-9000 * minute), last_heartbeat_ms: 400, reason: state === "QUARANTINED" ? "3 attempts of 2 runs failed first here within an hour" : state === "LOST" ? "no heartbeat for 30 s" : state === "DRAINING" ? "kernel update, by grace" : "", warnings: [], drain_deadline: null, failures: 0, memory_used: held * 9e10 + 3e10 * of(), memory_total: 1099511627776, version: "0.1.0", runs: [...new Set(devices.flatMap((one) => one.held_by.map((two) => two.run)))], facts: { kernel: "6.1.0", driver: "560.35" }, gpu_devices: devices,
+      node: `gpu-${String(at_ + 1).padStart(count > 99 ? 4 : 2, "0")}`, state, connected: state !== "LOST", address: "10.0.0.7", port: 7434, resources: { CPU: "96", GPU: "8", memory: "1099511627776" }, free: { CPU: String(96 - held * 9 - Math.floor(of() * 10)), GPU: String(8 - held) }, gpus: 8, gpus_free: String(8 - held), gpu_model: "NVIDIA H100 80GB HBM3", labels: { rack: `r${at_ % 4}` }, registered: at(-9000 * minute), last_heartbeat_ms: 400, reason: state === "QUARANTINED" ? "3 attempts of 2 runs failed first here within an hour" : state === "LOST" ? "no heartbeat for 30 s" : state === "DRAINING" ? "kernel update, by grace" : "", warnings: [], drain_deadline: null, failures: 0, memory_used: held * 9e10 + 3e10 * of(), memory_total: 1099511627776, version: "0.1.0", runs: [...new Set(devices.flatMap((device) => device.held_by.map((two) => two.run)))], facts: { kernel: "6.1.0", driver: "560.35" }, gpu_devices: devices,
     };
   });
 }
@@ -90,19 +90,19 @@ export function timeline(query) {
   const wanted = query.get("node")?.split(",");
   const items = nodes().filter((node) => !wanted || wanted.includes(node.node)).flatMap((node, place) => {
     const of = chance(place + 11);
-    const found = [];
+    const attempts_of_node = [];
     for (let end = Date.now() + 40 * minute * of(), n = 0; end > Date.now() - 7 * 24 * 60 * minute; n += 1) {
       const begin = end - (20 + 400 * of()) * minute;
       const name = names[Math.floor(of() * names.length)];
       const half = of() < 0.3;
       const live = end > Date.now();
       for (const gpus of half ? [[0, 1, 2, 3], [4, 5, 6, 7]] : [[0, 1, 2, 3, 4, 5, 6, 7]])
-        found.push({ run_id: `run-${900 + n}`, name: gpus[0] === 4 ? names[Math.floor(of() * names.length)] : name, user: ["ada", "lin", "grace"][n % 3], state: "SUCCEEDED", attempt: 1 + (n % 2), attempt_state: of() < 0.15 ? "FAILED" : live ? "RUNNING" : "SUCCEEDED", placed: new Date(begin).toISOString(), ended: live ? null : new Date(end).toISOString(), nodes: [{ node: node.node, gpus }] });
+        attempts_of_node.push({ run_id: `run-${900 + n}`, name: gpus[0] === 4 ? names[Math.floor(of() * names.length)] : name, user: ["ada", "lin", "grace"][n % 3], state: "SUCCEEDED", attempt: 1 + (n % 2), attempt_state: of() < 0.15 ? "FAILED" : live ? "RUNNING" : "SUCCEEDED", placed: new Date(begin).toISOString(), ended: live ? null : new Date(end).toISOString(), nodes: [{ node: node.node, gpus }] });
       end = begin - 60 * minute * of();
     }
-    return found;
+    return attempts_of_node;
   });
-  return { items: items.filter((one) => Date.parse(one.placed) < until && (one.ended === null || Date.parse(one.ended) > from)), whole: true };
+  return { items: items.filter((attempt) => Date.parse(attempt.placed) < until && (attempt.ended === null || Date.parse(attempt.ended) > from)), whole: true };
 }
 
 export const cluster_keys = ["cpus", "cpus_allocated", "cpus_used", "data_free_bytes", "gpus", "gpus_allocated", "gpus_used", "head_longest_task_seconds", "head_memory_bytes", "runs_running", "runs_waiting", "storage_free_bytes"];
@@ -133,9 +133,9 @@ export function events() {
 
 export function attempts(run) {
   const workers = (number, failed) => Array.from({ length: run.workers }, (_, rank) => ({ rank, node: rank < run.workers / 2 ? "gpu-01" : "gpu-02", local_rank: rank % 4, node_rank: 0, state: number === run.attempts && !run.ended ? "running" : "exited", pid: 4000 + rank, gpus: [rank % 8], exit_code: failed ? (rank === 5 ? 1 : null) : number === run.attempts && !run.ended ? null : 0, signal: failed && rank !== 5 ? 15 : null, out_of_memory: false, cause: failed && rank === 5 ? "exit code 1\nRuntimeError: CUDA error: an illegal memory access was encountered" : "", stopped_with_attempt: failed && rank !== 5 }));
-  const one = (number, from, to, state, cause) => ({ number, state, placed: at(from * minute), started: at((from + 1.2) * minute), ended: to === null ? null : at(to * minute), lasted_ms: ((to ?? (Date.now() - begin) / minute) - from) * minute, from: number > 1 ? `checkpoint_00000${number * 4}-a00${number - 1}` : null, cause, cause_brief: cause, cause_kind: null, world_size: run.workers, nodes: ["gpu-01", "gpu-02"], first_failure: state === "FAILED" ? { rank: 5, node: "gpu-02", lead_us: 410_000, cause: "exit code 1: RuntimeError: CUDA error: an illegal memory access was encountered" } : null, workers: workers(number, state === "FAILED") });
+  const attempt = (number, from, to, state, cause) => ({ number, state, placed: at(from * minute), started: at((from + 1.2) * minute), ended: to === null ? null : at(to * minute), lasted_ms: ((to ?? (Date.now() - begin) / minute) - from) * minute, from: number > 1 ? `checkpoint_00000${number * 4}-a00${number - 1}` : null, cause, cause_brief: cause, cause_kind: null, world_size: run.workers, nodes: ["gpu-01", "gpu-02"], first_failure: state === "FAILED" ? { rank: 5, node: "gpu-02", lead_us: 410_000, cause: "exit code 1: RuntimeError: CUDA error: an illegal memory access was encountered" } : null, workers: workers(number, state === "FAILED") });
   if (run.attempts === 0) return [];
-  return [one(1, -92, -61, "FAILED", "rank 5 on gpu-02 ended with exit code 1"), one(2, -59, -34, "LOST", "node gpu-07 was lost"), one(3, -31, run.ended ? -2 : null, run.ended ? run.state : "RUNNING", "")].slice(0, Math.max(1, run.attempts));
+  return [attempt(1, -92, -61, "FAILED", "rank 5 on gpu-02 ended with exit code 1"), attempt(2, -59, -34, "LOST", "node gpu-07 was lost"), attempt(3, -31, run.ended ? -2 : null, run.ended ? run.state : "RUNNING", "")].slice(0, Math.max(1, run.attempts));
 }
 
 export function reports(run, rank) {
@@ -150,7 +150,7 @@ export function reports(run, rank) {
       const index = first + n;
       const step = index * 2;
       const value = (shift) => ({ step, loss: 2.2 * Math.exp(-index / 420) + 0.55 + 0.09 * (of() - 0.5) + shift, val_loss: 2.3 * Math.exp(-index / 460) + 0.61 + 0.02 * of(), lr: 3e-4 * Math.min(1, index / 60) * (0.5 + 0.5 * Math.cos(index / 420)), grad_norm: 0.4 + 0.9 * of() * Math.exp(-index / 300), tokens_per_s: 182_000 + 9_000 * of(), [hostile]: of() });
-      const ranks = rank === "all" || rank.includes("-") ? { metrics_by_rank: Object.fromEntries(Array.from({ length: Math.min(16, run.workers) }, (_, one) => [one, value(one * 0.02)])) } : { metrics: value(0) };
+      const ranks = rank === "all" || rank.includes("-") ? { metrics_by_rank: Object.fromEntries(Array.from({ length: Math.min(16, run.workers) }, (_, one_rank) => [one_rank, value(one_rank * 0.02)])) } : { metrics: value(0) };
       rows.push({ attempt, index, time: new Date(begin + from + n * 4000).toISOString(), position, ...(n % 50 === 49 ? { checkpoint: `checkpoint_0000${String(Math.floor(index / 50)).padStart(2, "0")}-a00${attempt}` } : {}), ...ranks });
     }
     return first + count;
@@ -194,8 +194,8 @@ export function metricsHistory(run, query) {
   if (key === null) return { run_id: run.run_id, keys: Object.keys(rows[0]?.metrics ?? {}), last: Math.min(last, 60_000) };
   const few = rows.filter((_, at) => at % Math.ceil(rows.length / Number(query.get("points"))) === 0);
   const of = (value) => few.map(value);
-  const values = of((one) => one.metrics[key]);
-  return { run_id: run.run_id, key, last, reports_per_point: 1, points: { position: of((one) => one.position), attempt: of((one) => one.attempt), step: of((one) => one.index), time_ms: of((one) => Date.parse(one.time)), min: values, max: values } };
+  const values = of((report) => report.metrics[key]);
+  return { run_id: run.run_id, key, last, reports_per_point: 1, points: { position: of((report) => report.position), attempt: of((report) => report.attempt), step: of((report) => report.index), time_ms: of((report) => Date.parse(report.time)), min: values, max: values } };
 }
 
 // Rank 5 is slow. The others wait for it, so that all have the same time between two reports.
@@ -224,7 +224,7 @@ export function logs(run, query) {
     lines.push({ attempt: Number(query.get("attempt")) || 1, rank, stream: n % 97 === 0 ? "err" : "out", time: at(-30 * minute + n * 30), line });
   }
   const rank = query.get("rank") ?? "all";
-  return rank === "all" || rank === "failed" ? lines : lines.filter((one) => String(one.rank) === rank);
+  return rank === "all" || rank === "failed" ? lines : lines.filter((line) => String(line.rank) === rank);
 }
 
 export const tokens = () => [

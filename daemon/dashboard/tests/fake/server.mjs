@@ -52,9 +52,9 @@ function ofRun(request, response, run, verb, query, rank, what) {
       if (rank === "history") return json(response, metricsHistory(run, query));
       let sent = Number(query.get("after") ?? 0);
       const rows = () => {
-        const found = reports(run, query.get("rank") ?? "0").filter((one) => one.position > sent);
-        sent = found.at(-1)?.position ?? sent;
-        return found.map((one) => [one.position, one]);
+        const new_reports = reports(run, query.get("rank") ?? "0").filter((report) => report.position > sent);
+        sent = new_reports.at(-1)?.position ?? sent;
+        return new_reports.map((report) => [report.position, report]);
       };
       return stream(request, response, rows(), run.ended ? null : rows);
     }
@@ -62,7 +62,7 @@ function ofRun(request, response, run, verb, query, rank, what) {
       const all = logs(run, query);
       if (query.get("follow")) return stream(request, response, [], run.ended ? null : () => []);
       response.writeHead(200, { "content-type": "application/jsonl", "x-rtrain-logs-position": "end" });
-      return response.end(all.map((one) => JSON.stringify(one)).join("\n"));
+      return response.end(all.map((line) => JSON.stringify(line)).join("\n"));
     }
     default:
       return refuse(response, 404, "no such route");
@@ -80,7 +80,7 @@ function api(request, response, url) {
   const [, , first, second, third, ...more] = url.pathname.split("/").map(decodeURIComponent);
   if (first === "session") return session(request, response);
   if (!signedIn) return refuse(response, 401, "no session");
-  const after = (rows, key) => rows.filter((one) => one[key] > Number(url.searchParams.get("after") ?? 0));
+  const after = (rows, key) => rows.filter((row) => row[key] > Number(url.searchParams.get("after") ?? 0));
   if (first === "audit") return page(response, after(audit(), "sequence"), url.searchParams.get("last"));
   const ofThis = (event) => [null, event.run_id].includes(url.searchParams.get("run"));
   const lists = { nodes, queue, queues, tokens };
@@ -89,9 +89,9 @@ function api(request, response, url) {
   if (first === "timeline") return json(response, timeline(url.searchParams));
   if (first === "status") return json(response, status());
   if (first === "nodes" && third === "history") return json(response, history({ node: second }, node_keys, url.searchParams));
-  if (first === "nodes" && second) return json(response, nodes().find((one) => one.node === second));
+  if (first === "nodes" && second) return json(response, nodes().find((node) => node.node === second));
   if (first === "runs" && second) {
-    const run = runs().find((one) => one.run_id === second || one.name === second);
+    const run = runs().find((run) => run.run_id === second || run.name === second);
     return run ? ofRun(request, response, run, third, url.searchParams, ...more) : refuse(response, 404, `no run is called '${second}'`);
   }
   if (first === "runs") return page(response, runs());

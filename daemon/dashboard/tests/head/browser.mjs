@@ -29,7 +29,7 @@ export async function browse(scenario) {
   } finally {
     await browser.close();
   }
-  for (const one of wrong) console.log(`wrong ${one}`);
+  for (const failure of wrong) console.log(`wrong ${failure}`);
   process.exit(wrong.length === 0 ? 0 : 1);
 }
 
@@ -40,7 +40,7 @@ export async function pageIn(browser, { scheme = "light", expected = /\/v1\/sess
   page.setDefaultTimeout(patience.timeout);
   page.on("pageerror", (error) => wrong.push(`${page.url()}: ${error.message}`));
   page.on("console", (line) => line.type() === "error" && !expected.test(line.location().url) && wrong.push(`${page.url()}: ${line.text()} (${line.location().url})`));
-  page.on("request", (request) => request.url().startsWith("http") && !request.url().startsWith(origin) && wrong.push(`${page.url()} asks ${request.url()}`));
+  page.on("request", (request) => request.url().startsWith("http") && !request.url().startsWith(origin) && wrong.push(`${page.url()} requests ${request.url()}`));
   page.on("dialog", (dialog) => {
     wrong.push(`${page.url()} opens a dialog: ${dialog.message()}`);
     void dialog.dismiss();
@@ -90,21 +90,21 @@ export async function sound(page, name, rules = {}) {
   const text = await page.locator("main").innerText();
   const broken = /\b(NaN|undefined|\[object Object\])\b/.exec(text);
   expect(broken === null, `${name}: it says ${broken?.[0]}`);
-  const found = await page.evaluate((rules) => globalThis.axe.run(document, { resultTypes: ["violations"], ...rules }), rules);
-  for (const one of found.violations)
-    if (one.impact === "serious" || one.impact === "critical") expect(false, `${name}: axe ${one.id}: ${one.nodes[0].html.slice(0, 200)}`);
+  const report = await page.evaluate((rules) => globalThis.axe.run(document, { resultTypes: ["violations"], ...rules }), rules);
+  for (const violation of report.violations)
+    if (violation.impact === "serious" || violation.impact === "critical") expect(false, `${name}: axe ${violation.id}: ${violation.nodes[0].html.slice(0, 200)}`);
 }
 
 // Checks that words are whole and rows are low, at 1,280 px and on a telephone's screen. There nothing scrolls sideways
 // but charts, each in its own box.
 export async function legible(page, name) {
-  for (const one of await illegible(page, false)) expect(false, `${name}: ${one}`);
+  for (const text of await illegible(page, false)) expect(false, `${name}: ${text}`);
   const before = page.viewportSize();
   await page.setViewportSize({ width: 360, height: 740 });
   await page.waitForFunction(() => document.documentElement.clientWidth <= 360);
   const pixels = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
   expect(pixels <= 0, `${name}: ${pixels} px wider than a screen of 360 px`);
-  for (const one of await illegible(page, true)) expect(false, `${name}, 360 px: ${one}`);
+  for (const text of await illegible(page, true)) expect(false, `${name}, 360 px: ${text}`);
   await page.setViewportSize(before);
 }
 

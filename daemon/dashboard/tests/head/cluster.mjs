@@ -40,8 +40,8 @@ async function runsOnNodes(page) {
   const rows = panel.getByRole("row", { name: /\btrains\b/ });
   await rows.first().waitFor();
   const seen = await rows.evaluateAll((all) => all.map((row) => Object.fromEntries([...row.querySelectorAll("[data-name]")].map((cell) => [cell.dataset.name, cell.textContent.trim()]))));
-  expect(seen.length === 6 && seen.every((one) => one.User === "user" && one.Until === "now" && /^node-\d$/.test(one.Node)), `trains holds six GPUs: ${JSON.stringify(seen)}`);
-  expect(new Set(seen.map((one) => `${one.Node} ${one.GPU}`)).size === 6, "a GPU is held twice by one run");
+  expect(seen.length === 6 && seen.every((row) => row.User === "user" && row.Until === "now" && /^node-\d$/.test(row.Node)), `trains holds six GPUs: ${JSON.stringify(seen)}`);
+  expect(new Set(seen.map((row) => `${row.Node} ${row.GPU}`)).size === 6, "a GPU is held twice by one run");
   await panel.getByRole("row", { name: /\bfails\b/ }).first().waitFor();  // it has ended
   const span = () => page.evaluate(() => Number(new URLSearchParams(location.hash.split("?")[1]).get("span")));
   await panel.getByRole("button", { name: "Zoom in" }).click();

@@ -74,7 +74,7 @@ async function failWithState(page, what, asked, wrong) {
 
 const allLines = (page, whole, asked) => page.getByText(whole).waitFor().catch((wrong) => failWithState(page, `not ${whole}`, asked, wrong));
 
-// Waits for lines after `least`, and checks that each numbered line appears once. Returns the last one.
+// Waits for lines after `least`, and checks that each numbered line appears once. Returns the last number.
 async function ticks(page, least, asked) {
   const numbered = await page.waitForFunction((least) => {
     const last = [...document.querySelectorAll(".log-text")].at(-1)?.textContent ?? "";
@@ -83,7 +83,7 @@ async function ticks(page, least, asked) {
     return tick > least && count > 0 ? { tick, count } : null;  // without a count the filter is not applied yet
   }, least, { ...patience, polling: 200 }).catch((wrong) => failWithState(page, `no line behind number ${least}`, asked, wrong));
   const { tick, count } = await numbered.jsonValue();
-  expect(count === tick + 1, `${count} numbered lines are there when the last one is number ${tick}`);
+  expect(count === tick + 1, `${count} numbered lines are there when the last line is number ${tick}`);
   return tick;
 }
 
@@ -110,9 +110,9 @@ export async function flood(browser) {
   last = await ticks(page, last + 3, asked);
   await filter(page, "/^flood \\d+ /");
   await allLines(page, whole, asked);
-  const read = asked.filter((one) => one.includes("tail="));
+  const read = asked.filter((address) => address.includes("tail="));
   expect(read.length === 1, `the last lines are asked for ${read.length} times`);
-  expect(asked.filter((one) => one.includes("follow=true")).every((one) => one.includes("after=")), "a stream begins anew");
+  expect(asked.filter((address) => address.includes("follow=true")).every((address) => address.includes("after=")), "a stream begins anew");
 }
 
 export async function flooded(browser) {
@@ -120,6 +120,6 @@ export async function flooded(browser) {
   const asked = requestsOf(page, `/${runs.flooded}/logs?`);
   await signIn(page, tokens.user, `runs/${runs.flooded}/logs`);
   await page.getByText(`${facts.page_lines.toLocaleString("en-US")} lines, older ones left out`).waitFor();
-  expect(asked.length > 0 && asked.every((one) => one.includes(`tail=${facts.page_lines + 1}`)), `it asks for ${asked}`);
+  expect(asked.length > 0 && asked.every((address) => address.includes(`tail=${facts.page_lines + 1}`)), `it requests ${asked}`);
   expect((await page.locator(".log-text").last().innerText()).startsWith(`flood ${facts.page_lines + 19_999} `), "the last line is not in sight");
 }

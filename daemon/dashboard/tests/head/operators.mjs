@@ -71,7 +71,7 @@ async function nodes(page) {
 }
 
 async function queues(page) {
-  const lab = async () => (await answer(page, "/v1/queues")).items.find((one) => one.name === "lab");
+  const lab = async () => (await answer(page, "/v1/queues")).items.find((queue) => queue.name === "lab");
   await open(page, "");
   await button(page, "New queue").click();
   await page.getByRole("dialog").getByLabel("Name").fill("lab");

@@ -16,8 +16,8 @@ try {
     await page.locator("input[name=token]").waitFor();
     const seen = await page.evaluate(async () => {
       const paint = await new Promise((done) => new PerformanceObserver((list) => done(list.getEntries()[0].startTime)).observe({ type: "paint", buffered: true }));
-      const files = [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource").filter((one) => !one.name.includes("/v1/"))];
-      return { paint, raw: files.reduce((sum, one) => sum + one.decodedBodySize, 0), compressed: files.reduce((sum, one) => sum + one.encodedBodySize, 0) };
+      const files = [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource").filter((resource) => !resource.name.includes("/v1/"))];
+      return { paint, raw: files.reduce((sum, file) => sum + file.decodedBodySize, 0), compressed: files.reduce((sum, file) => sum + file.encodedBodySize, 0) };
     });
     paints.push(seen.paint);
     size = { raw: seen.raw, compressed: seen.compressed };
@@ -25,7 +25,7 @@ try {
     await page.keyboard.press("Enter");
     await page.locator(".map canvas").waitFor({ timeout: 60_000 });
     await page.waitForFunction(() => performance.getEntriesByName("draw-nodes").length > 0);
-    draws.push(await page.evaluate(() => Math.max(...performance.getEntriesByName("draw-nodes").map((one) => one.duration))));
+    draws.push(await page.evaluate(() => Math.max(...performance.getEntriesByName("draw-nodes").map((draw) => draw.duration))));
     await context.close();
   }
 } finally {

@@ -45,7 +45,7 @@ async function views(browser) {
 }
 
 // The views of the run contain its facts.
-async function told(browser) {
+async function shownFacts(browser) {
   const page = await pageIn(browser);
   await signIn(page, tokens.admin, `runs/${runs.failed}/attempts`);
   await page.getByText("exit code 3").first().waitFor();
@@ -63,7 +63,7 @@ async function told(browser) {
   await page.getByText("Attempt 2", { exact: true }).waitFor();
   await page.getByRole("button", { name: "Table" }).click();
   const { newest, rows } = await tabled(page, await fact(page, runs.spirals, "last_report.metrics.step"));
-  expect(rows === newest, `${rows} steps are drawn of 1 to ${newest}, over two attempts`);
+  expect(rows === newest, `${rows} steps are shown of 1 to ${newest}, over two attempts`);
   await open(page, `runs/${runs.waits}`);
   await page.getByText("CPU").first().waitFor();
   await open(page, "");
@@ -124,7 +124,7 @@ async function live(browser) {
   await page.getByRole("button", { name: "Table" }).click();
   const whole = async (least, when) => {
     const { newest, rows } = await tabled(page, least);
-    expect(rows === newest - first + 1, `${when}: ${rows} reports are drawn, of ${first} to ${newest}`);
+    expect(rows === newest - first + 1, `${when}: ${rows} reports are shown, of ${first} to ${newest}`);
     return newest;
   };
   const before = await whole((await newest()) + 3, "before the restart");
@@ -202,7 +202,7 @@ async function lured(browser) {
   await open(page, `runs/${runs.trains}`);
   expect(await page.locator("header nav").isVisible(), "the session has ended");
   const state = await page.evaluate(async (run) => (await (await fetch(`/v1/runs/${run}`)).json()).state, runs.trains);
-  expect(state === "RUNNING", `another site's page has made the run ${state}`);
+  expect(state === "RUNNING", `another site's page has changed the state of the run to ${state}`);
 }
 
 async function proxy(browser) {
@@ -235,5 +235,5 @@ async function proxy(browser) {
   expect(shared === `${facts.origin}/#/runs/${runs.proxied}`, `the address to share is ${shared}`);
 }
 
-const scenarios = { views, told, cluster, arranged, live, hostile, long, flood, flooded, roles, acts, operates, keyboard, expired, lured, proxy };
+const scenarios = { views, shownFacts, cluster, arranged, live, hostile, long, flood, flooded, roles, acts, operates, keyboard, expired, lured, proxy };
 await browse(scenarios[process.argv[2]]);

@@ -14,8 +14,8 @@ const run = (more: Partial<Run>): Run => ({ state: "RUNNING", started: "1970-01-
 
 test("progress is the stop metric that is nearest to its end, and time left follows the present attempt's pace", () => {
   const points = [0, 10, 20].map((step, at) => pointOf({ attempt: 2, index: at, time: new Date(at * 1000).toISOString(), position: at, metrics: { step } }));
-  const found = progressOf(run({ job: { stop: { step: 100, epoch: 50 } }, last_report: { attempt: 2, index: 2, time: null, position: 2, metrics: { step: 20, epoch: 1 } } }), points);
-  assert.deepEqual(found, { ratio: 0.2, key: "step", value: 20, target: 100, left_ms: 8_000 });
+  const progress = progressOf(run({ job: { stop: { step: 100, epoch: 50 } }, last_report: { attempt: 2, index: 2, time: null, position: 2, metrics: { step: 20, epoch: 1 } } }), points);
+  assert.deepEqual(progress, { ratio: 0.2, key: "step", value: 20, target: 100, left_ms: 8_000 });
   assert.equal(progressOf(run({ job: {} }), points), null);
 });
 
@@ -28,9 +28,9 @@ test("a wall time is read as the spec writes it", () => {
 
 test("goodput is in the order of the causes, with shares of the whole; absent where the answer has none", () => {
   assert.equal(goodputOf({}), null);
-  const found = goodputOf({ goodput: { wall_ms: 100_000, ratio: 0.75, causes_ms: { queue: 25_000, productive: 75_000, data: 0 } } });
-  assert.deepEqual(found?.parts.map((one) => [one.cause, one.ratio]), [["productive", 0.75], ["queue", 0.25]]);
-  assert.equal(found?.productive, 0.75);
+  const goodput = goodputOf({ goodput: { wall_ms: 100_000, ratio: 0.75, causes_ms: { queue: 25_000, productive: 75_000, data: 0 } } });
+  assert.deepEqual(goodput?.parts.map((part) => [part.cause, part.ratio]), [["productive", 0.75], ["queue", 0.25]]);
+  assert.equal(goodput?.productive, 0.75);
   assert.equal(goodputOf({ goodput: { wall_ms: 0, ratio: 0, causes_ms: {} } }), null);
 });
 
@@ -95,5 +95,5 @@ test("runs are compared by their config, by last values and by what else differs
     { field: "scaling.workers", kind: "spec", values: ["4", "8"] },
   ]);
   assert.deepEqual(comparable({ name: "a", env: { RTRAIN_SHOWN_CONFIG: "(hidden)" } }), {});
-  assert.deepEqual(differing([of(0.1, undefined, 4)]).map((one) => one.field), ["config.lr", "config.width"]);
+  assert.deepEqual(differing([of(0.1, undefined, 4)]).map((difference) => difference.field), ["config.lr", "config.width"]);
 });

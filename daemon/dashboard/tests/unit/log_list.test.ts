@@ -48,7 +48,7 @@ test("lines that were taken back and came again are shown as they came last", ()
   list.cutTo(5);
   fill(list, 5, 12, (at) => (at === 6 ? "error: again" : `line ${at}`));
   assert.equal(all.update(list).firstError(list), 6);
-  assert.deepEqual(some.update(list).visible.map((one) => one.line), ["error: again"]);
+  assert.deepEqual(some.update(list).visible.map((line) => line.line), ["error: again"]);
   assert.equal(all.visible.length, 12);
 });
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { filterOf, shown, tellsOfError } from "../../src/text/lines.ts";
+import { filterOf, reportsError, shown } from "../../src/text/lines.ts";
 import { bytes, bytesOf, duration, number, percent } from "../../src/text/units.ts";
 import { address, parse } from "../../src/router.ts";
 import { addressOf } from "../../src/api/stream.ts";
@@ -17,8 +17,8 @@ test("terminal orders leave a line, a progress bar shows its last state, other c
 
 test("an error is a traceback or an error's name, not a metric that is called error", () => {
   const telling = ["Traceback (most recent call last):", "torch.cuda.OutOfMemoryError: CUDA out of memory.", "fatal: no such file"];
-  for (const line of telling) assert.ok(tellsOfError(line), line);
-  for (const line of ["epoch 1 error_rate 0.3", "no terror here", "errors 0"]) assert.ok(!tellsOfError(line), line);
+  for (const line of telling) assert.ok(reportsError(line), line);
+  for (const line of ["epoch 1 error_rate 0.3", "no terror here", "errors 0"]) assert.ok(!reportsError(line), line);
 });
 
 test("a filter is a text, or an expression; a broken one filters nothing and says so", () => {

@@ -12,17 +12,17 @@ const held = (name: string, from: number, to: number | null, nodes: Record<strin
 });
 
 test("a bar lies in the row of its GPU, is cut at the span, and is open until now", () => {
-  const made = timelineOf(new Map([["n10", 0], ["n2", 2]]), [held("a", 0, 30, { n2: [0, 1] }), held("b", 40, null, { n2: [1], n10: [] })], { from: 10 * minute, to: 60 * minute }, 50 * minute);
-  assert.deepEqual(made.rows.map((row) => [row.node, row.gpu, row.first]), [["n2", 0, true], ["n2", 1, false], ["n10", null, true]]);
-  assert.deepEqual(made.bars.map((bar) => [bar.of.name, bar.row, bar.from / minute, bar.to / minute]), [["a", 0, 10, 30], ["a", 1, 10, 30], ["b", 1, 40, 50], ["b", 2, 40, 50]]);
+  const timeline = timelineOf(new Map([["n10", 0], ["n2", 2]]), [held("a", 0, 30, { n2: [0, 1] }), held("b", 40, null, { n2: [1], n10: [] })], { from: 10 * minute, to: 60 * minute }, 50 * minute);
+  assert.deepEqual(timeline.rows.map((row) => [row.node, row.gpu, row.first]), [["n2", 0, true], ["n2", 1, false], ["n10", null, true]]);
+  assert.deepEqual(timeline.bars.map((bar) => [bar.of.name, bar.row, bar.from / minute, bar.to / minute]), [["a", 0, 10, 30], ["a", 1, 10, 30], ["b", 1, 40, 50], ["b", 2, 40, 50]]);
 });
 
 test("runs that share a GPU lie in subrows, and nodes that left have rows", () => {
   const shared = [held("a", 0, 30, { gone: [3] }), held("b", 10, 20, { gone: [3] }), held("c", 20, 40, { gone: [3] })];
-  const made = timelineOf(new Map(), shared, { from: 0, to: 60 * minute }, 60 * minute);
-  assert.deepEqual(made.rows.map((row) => `${row.node} ${row.gpu}`), ["gone 3"]);
-  assert.deepEqual(made.subrows, [2]);
-  assert.deepEqual(made.bars.map((bar) => bar.subrow), [0, 1, 1]);
+  const timeline = timelineOf(new Map(), shared, { from: 0, to: 60 * minute }, 60 * minute);
+  assert.deepEqual(timeline.rows.map((row) => `${row.node} ${row.gpu}`), ["gone 3"]);
+  assert.deepEqual(timeline.subrows, [2]);
+  assert.deepEqual(timeline.bars.map((bar) => bar.subrow), [0, 1, 1]);
 });
 
 test("a zoom keeps its middle and does not pass now", () => {

@@ -4,7 +4,7 @@ import { usageCharts, usageSeries } from "../../src/data/usage.ts";
 
 test("a node's GPUs share a chart, in their order; a key that is not known has one of its own", () => {
   const charts = usageCharts(["disk_written_bytes_per_second", "gpu10_utilization_ratio", "gpu2_utilization_ratio", "cpu_cores", "disk_read_bytes_per_second", "new_thing"]);
-  assert.deepEqual(charts.map((one) => [one.title, one.lines.map((line) => line.name)]), [
+  assert.deepEqual(charts.map((chart) => [chart.title, chart.lines.map((line) => line.name)]), [
     ["CPUs in use", ["CPUs"]], ["GPU utilisation", ["GPU 2", "GPU 10"]], ["Disk", ["read", "written"]], ["new_thing", ["new_thing"]],
   ]);
   assert.equal(charts[1]?.format(0.5), "50 %");

@@ -48,12 +48,12 @@ function Tiles({ status }: { status: Status }) {
       </div>
       <div class="tile">
         <h2>Nodes</h2>
-        <p class="big">{Object.values(status.nodes).reduce((sum, one) => sum + one, 0).toLocaleString("en-US")}</p>
+        <p class="big">{Object.values(status.nodes).reduce((sum, count) => sum + count, 0).toLocaleString("en-US")}</p>
         <Counts counts={status.nodes} what="nodes" />
       </div>
       <div class="tile">
         <h2>Runs</h2>
-        <p class="big">{Object.values(status.runs).reduce((sum, one) => sum + one, 0).toLocaleString("en-US")}</p>
+        <p class="big">{Object.values(status.runs).reduce((sum, count) => sum + count, 0).toLocaleString("en-US")}</p>
         <Counts counts={status.runs} what="runs" />
       </div>
     </div>
@@ -62,7 +62,7 @@ function Tiles({ status }: { status: Status }) {
 
 export function Cluster() {
   const status = useRead<Status>("/v1/status", 5_000);
-  const count = Object.values(status.value?.nodes ?? {}).reduce((sum, one) => sum + one, 0);
+  const count = Object.values(status.value?.nodes ?? {}).reduce((sum, count) => sum + count, 0);
   const nodes = useLoaded((signal) => list<NodeRecord>("/v1/nodes", signal), [], pauseFor(count));
   const queue = useLoaded((signal) => call<import("../../api/types.ts").Page<import("../../api/types.ts").Waiting>>("/v1/queue?limit=500", { signal }), [], 10_000);
   const changed = useCalm(() => {

@@ -23,13 +23,13 @@ export function useEvents({ run = "", onNew }: { run?: string; onNew?: () => voi
     const path = run === "" ? "/v1/events" : `/v1/events?run=${encodeURIComponent(run)}`;
     const begin = (timer?: number) => {
       clearTimeout(timer);
-      newest<EventRecord>(path, (one) => one.id, 0, kept_most, ending.signal).then(
-        (found) => {
+      newest<EventRecord>(path, (event) => event.id, 0, kept_most, ending.signal).then(
+        (events_before) => {
           if (gone) return;
-          set([...found].reverse());
+          set([...events_before].reverse());
           close = follow({
             path,
-            after: String(found.at(-1)?.id ?? 0),
+            after: String(events_before.at(-1)?.id ?? 0),
             resumes: true,
             onData: (data) => {
               const event = JSON.parse(data) as EventRecord;
@@ -58,12 +58,12 @@ export function Events({ events }: { events: EventRecord[] }) {
   if (events.length === 0) return <Quiet>Nothing has happened yet.</Quiet>;
   return (
     <ol class="events" tabIndex={0} role="list" aria-label="Events, newest first">
-      {events.map((one) => (
-        <li key={one.id}>
-          <time dateTime={one.time ?? ""} title={exact(one.time)}>{clock(moment(one.time) ?? 0)}</time>
+      {events.map((event) => (
+        <li key={event.id}>
+          <time dateTime={event.time ?? ""} title={exact(event.time)}>{clock(moment(event.time) ?? 0)}</time>
           <span class="event-text">
-            {one.run_name && one.run_id && <a href={address(["runs", one.run_id])}><Words text={one.run_name} /></a>}
-            {one.node && <a href={address(["nodes", one.node])}>{one.node}</a>} <Words text={eventText(one)} />
+            {event.run_name && event.run_id && <a href={address(["runs", event.run_id])}><Words text={event.run_name} /></a>}
+            {event.node && <a href={address(["nodes", event.node])}>{event.node}</a>} <Words text={eventText(event)} />
           </span>
         </li>
       ))}

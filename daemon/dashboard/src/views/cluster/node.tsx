@@ -24,7 +24,7 @@ export function NodeView({ name }: { name: string }) {
       {read.problem && <ProblemNote problem={read.problem} />}
       {!node && !read.problem && <Quiet>Loading.</Quiet>}
       {node?.reason && <div class="note wait">{node.reason}</div>}
-      {node?.warnings.map((one) => <div class="note wait" key={one}>{one}</div>)}
+      {node?.warnings.map((warning) => <div class="note wait" key={warning}>{warning}</div>)}
       {node && foreignText(node) && <div class="note wait">{foreignText(node)}</div>}
       {node && <NodeCard node={node} />}
       {node && node.gpus > 0 && <Panel title="GPUs"><Devices node={node} /></Panel>}
@@ -36,26 +36,26 @@ export function NodeView({ name }: { name: string }) {
 
 // Returns which GPUs are used by processes that belong to no run; empty if none are known.
 export function foreignText(node: NodeRecord): string {
-  const used = node.gpu_devices.filter((one) => (one.foreign_processes ?? 0) > 0);
+  const used = node.gpu_devices.filter((device) => (device.foreign_processes ?? 0) > 0);
   if (used.length === 0) return "";
-  return `Processes that belong to no run compute on ${used.map((one) => `GPU ${one.index} (${one.foreign_processes})`).join(", ")}.`;
+  return `Processes that belong to no run compute on ${used.map((device) => `GPU ${device.index} (${device.foreign_processes})`).join(", ")}.`;
 }
 
 function Devices({ node }: { node: NodeRecord }) {
   const devices = node.gpu_devices;
-  const told = (of: (one: (typeof devices)[number]) => unknown) => devices.some((one) => of(one) !== undefined && of(one) !== null);
+  const isReported = (of: (device: (typeof devices)[number]) => unknown) => devices.some((device) => of(device) !== undefined && of(device) !== null);
   return (
-    <Table label={`GPUs of ${node.node}`} items={devices} keyOf={(one) => one.index} empty="none"
+    <Table label={`GPUs of ${node.node}`} items={devices} keyOf={(device) => device.index} empty="none"
       columns={[
-        { name: "GPU", number: true, cell: (one) => one.index },
-        { name: "Held by", cell: (one) => (holdersOf(one).length > 0 ? holdersOf(one).map((run) => <a key={run} href={address(["runs", run])}><Words text={run} /> </a>) : isHeld(one) ? "allocated" : "free") },
-        ...(told((one) => one.utilization_ratio) ? [{ name: "Busy", number: true, cell: (one: (typeof devices)[number]) => (typeof one.utilization_ratio === "number" ? percent(one.utilization_ratio) : "") }] : []),
-        ...(told((one) => one.memory_total) ? [{ name: "Memory", number: true, cell: (one: (typeof devices)[number]) => (one.memory_total ? `${bytes(one.memory_used ?? 0)} of ${bytes(one.memory_total)}` : "") }] : []),
-        ...(told((one) => one.temperature_celsius) ? [{ name: "Temperature", number: true, cell: (one: (typeof devices)[number]) => (typeof one.temperature_celsius === "number" ? `${one.temperature_celsius} °C` : "") }] : []),
-        ...(told((one) => one.power_watts) ? [{ name: "Power", number: true, cell: (one: (typeof devices)[number]) => (typeof one.power_watts === "number" ? `${Math.round(one.power_watts)} W` : "") }] : []),
-        ...(told((one) => one.xids) ? [{ name: "Xid errors", cell: (one: (typeof devices)[number]) => Object.entries(one.xids ?? {}).map(([xid, count]) => `${xid}: ${count}`).join(", ") || "none" }] : []),
-        ...(told((one) => one.foreign_processes) ? [{ name: "Foreign processes", number: true, cell: (one: (typeof devices)[number]) => one.foreign_processes ?? "" }] : []),
-        ...(told((one) => one.ecc_errors) ? [{ name: "ECC errors", number: true, cell: (one: (typeof devices)[number]) => one.ecc_errors ?? "" }] : []),
+        { name: "GPU", number: true, cell: (device) => device.index },
+        { name: "Held by", cell: (device) => (holdersOf(device).length > 0 ? holdersOf(device).map((run) => <a key={run} href={address(["runs", run])}><Words text={run} /> </a>) : isHeld(device) ? "allocated" : "free") },
+        ...(isReported((device) => device.utilization_ratio) ? [{ name: "Busy", number: true, cell: (device: (typeof devices)[number]) => (typeof device.utilization_ratio === "number" ? percent(device.utilization_ratio) : "") }] : []),
+        ...(isReported((device) => device.memory_total) ? [{ name: "Memory", number: true, cell: (device: (typeof devices)[number]) => (device.memory_total ? `${bytes(device.memory_used ?? 0)} of ${bytes(device.memory_total)}` : "") }] : []),
+        ...(isReported((device) => device.temperature_celsius) ? [{ name: "Temperature", number: true, cell: (device: (typeof devices)[number]) => (typeof device.temperature_celsius === "number" ? `${device.temperature_celsius} °C` : "") }] : []),
+        ...(isReported((device) => device.power_watts) ? [{ name: "Power", number: true, cell: (device: (typeof devices)[number]) => (typeof device.power_watts === "number" ? `${Math.round(device.power_watts)} W` : "") }] : []),
+        ...(isReported((device) => device.xids) ? [{ name: "Xid errors", cell: (device: (typeof devices)[number]) => Object.entries(device.xids ?? {}).map(([xid, count]) => `${xid}: ${count}`).join(", ") || "none" }] : []),
+        ...(isReported((device) => device.foreign_processes) ? [{ name: "Foreign processes", number: true, cell: (device: (typeof devices)[number]) => device.foreign_processes ?? "" }] : []),
+        ...(isReported((device) => device.ecc_errors) ? [{ name: "ECC errors", number: true, cell: (device: (typeof devices)[number]) => device.ecc_errors ?? "" }] : []),
       ]}
     />
   );

@@ -49,7 +49,7 @@ export function NodeCard({ node }: { node: NodeRecord }) {
         <a class="strong" href={address(["nodes", node.node])}><Words text={node.node} /></a>
         <State state={state} title={node.reason} />
       </div>
-      {devices.length > 0 && <ul class="gpus" aria-label={`GPUs of ${node.node}`}>{devices.map((one) => <Gpu key={one.index} device={one} />)}</ul>}
+      {devices.length > 0 && <ul class="gpus" aria-label={`GPUs of ${node.node}`}>{devices.map((device) => <Gpu key={device.index} device={device} />)}</ul>}
       <dl class="lines">
         {gpus.busy !== null && <div><dt>GPU use</dt><dd><Bar ratio={gpus.busy} /></dd></div>}
         {gpus.memory !== null && <div><dt>GPU mem.</dt><dd><Bar ratio={gpus.memory.used / gpus.memory.total} text={bytesOf(gpus.memory.used, gpus.memory.total)} /></dd></div>}

@@ -34,7 +34,7 @@ class Layers {
       on.globalAlpha = at === idle_layer ? 0.4 : 1;
       for (const [fill, all] of layer) {
         on.fillStyle = colour(fill);
-        for (let one = 0; one < all.length; one += 4) on.fillRect(all[one]!, all[one + 1]!, all[one + 2]!, all[one + 3]!);
+        for (let at = 0; at < all.length; at += 4) on.fillRect(all[at]!, all[at + 1]!, all[at + 2]!, all[at + 3]!);
       }
     });
     on.globalAlpha = 1;
@@ -142,8 +142,8 @@ export function NodeMap({ nodes }: { nodes: NodeRecord[] }) {
     setChosen(next);
   };
   const click = (event: MouseEvent) => {
-    const found = nodeAt(grid, nodes.length, event.offsetX, event.offsetY);
-    if (found !== null) setChosen(found);
+    const place = nodeAt(grid, nodes.length, event.offsetX, event.offsetY);
+    if (place !== null) setChosen(place);
   };
   return (
     <div class="map">
@@ -152,7 +152,7 @@ export function NodeMap({ nodes }: { nodes: NodeRecord[] }) {
           aria-label={`${plural(nodes.length, "node")}: ${states}. Arrow keys choose a node; the table shows all.`}
           aria-describedby="map-chosen" style={{ width: `${grid.width}px`, height: `${grid.height}px` }} onKeyDown={key} onClick={click} />
         <p class="legend">
-          <span><i class="swatch held-any" aria-hidden="true" /> GPU held, one colour a run; as high as it is busy</span>
+          <span><i class="swatch held-any" aria-hidden="true" /> GPU held, a colour for each run; as high as it is busy</span>
           <span><i class="swatch accent gpu-memory-line" aria-hidden="true" /> GPU memory in use</span>
           <span><i class="swatch free" aria-hidden="true" /> free</span>
           <span><i class="swatch accent" aria-hidden="true" /> CPUs allocated</span>

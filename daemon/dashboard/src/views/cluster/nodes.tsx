@@ -19,7 +19,7 @@ export function Nodes({ nodes }: { nodes: NodeRecord[] }) {
   const [wanted, setWanted] = useState("");
   const shown = useMemo(() => {
     const low = wanted.toLowerCase();
-    return low === "" ? nodes : nodes.filter((one) => matches(one, low));
+    return low === "" ? nodes : nodes.filter((node) => matches(node, low));
   }, [nodes, wanted]);
   if (nodes.length === 0) return <Quiet>No node has joined. On another machine: rtrain node join HEAD --token TOKEN</Quiet>;
   return (
@@ -35,7 +35,7 @@ export function Nodes({ nodes }: { nodes: NodeRecord[] }) {
         </div>
       </div>
       {tabled ? <NodeTable nodes={shown} /> : shown.length > cards_most ? <NodeMap nodes={shown} /> : (
-        <div class="cards">{shown.map((one) => <NodeCard key={one.node} node={one} />)}</div>
+        <div class="cards">{shown.map((node) => <NodeCard key={node.node} node={node} />)}</div>
       )}
       {shown.length === 0 && !tabled && <Quiet>No node fits the filter.</Quiet>}
     </>
@@ -57,16 +57,16 @@ function gpuMemoryText(node: NodeRecord): string {
 
 function NodeTable({ nodes }: { nodes: NodeRecord[] }) {
   return (
-    <Table label="Nodes" items={nodes} keyOf={(one) => one.node} empty="No node fits the filter."
+    <Table label="Nodes" items={nodes} keyOf={(node) => node.node} empty="No node fits the filter."
       columns={[
-        { name: "Node", cell: (one) => <a href={address(["nodes", one.node])}><Words text={one.node} /></a>, sort: (one) => one.node, width: 1.5 },
-        { name: "State", cell: (one) => <State state={stateOf(one)} title={one.reason} />, sort: (one) => stateOf(one), width: 1.3 },
-        { name: "GPUs allocated", number: true, cell: (one) => (one.gpus === 0 ? "none" : `${one.gpus - Number(one.gpus_free)} of ${one.gpus}`), sort: (one) => one.gpus - Number(one.gpus_free) },
-        ...(nodes.some((one) => gpuUse(one).busy !== null) ? [{ name: "GPU use", number: true, cell: (one: NodeRecord) => ratioText(gpuUse(one).busy), sort: (one: NodeRecord) => gpuUse(one).busy ?? -1 }] : []),
-        ...(nodes.some((one) => gpuUse(one).memory !== null) ? [{ name: "GPU memory", number: true, cell: gpuMemoryText, sort: (one: NodeRecord) => gpuUse(one).memory?.used ?? -1, width: 1.5 }] : []),
-        { name: "CPUs allocated", number: true, cell: (one) => percent(share(one, "CPU") ?? 0), sort: (one) => share(one, "CPU") ?? 0 },
-        { name: "Memory", number: true, cell: (one) => (one.memory_total > 0 ? `${bytes(one.memory_used)} of ${bytes(one.memory_total)}` : "unknown"), sort: (one) => memoryRatio(one) ?? 0, width: 1.5 },
-        { name: "Runs", cell: (one) => one.runs.join(", "), width: 2 },
+        { name: "Node", cell: (node) => <a href={address(["nodes", node.node])}><Words text={node.node} /></a>, sort: (node) => node.node, width: 1.5 },
+        { name: "State", cell: (node) => <State state={stateOf(node)} title={node.reason} />, sort: (node) => stateOf(node), width: 1.3 },
+        { name: "GPUs allocated", number: true, cell: (node) => (node.gpus === 0 ? "none" : `${node.gpus - Number(node.gpus_free)} of ${node.gpus}`), sort: (node) => node.gpus - Number(node.gpus_free) },
+        ...(nodes.some((node) => gpuUse(node).busy !== null) ? [{ name: "GPU use", number: true, cell: (node: NodeRecord) => ratioText(gpuUse(node).busy), sort: (node: NodeRecord) => gpuUse(node).busy ?? -1 }] : []),
+        ...(nodes.some((node) => gpuUse(node).memory !== null) ? [{ name: "GPU memory", number: true, cell: gpuMemoryText, sort: (node: NodeRecord) => gpuUse(node).memory?.used ?? -1, width: 1.5 }] : []),
+        { name: "CPUs allocated", number: true, cell: (node) => percent(share(node, "CPU") ?? 0), sort: (node) => share(node, "CPU") ?? 0 },
+        { name: "Memory", number: true, cell: (node) => (node.memory_total > 0 ? `${bytes(node.memory_used)} of ${bytes(node.memory_total)}` : "unknown"), sort: (node) => memoryRatio(node) ?? 0, width: 1.5 },
+        { name: "Runs", cell: (node) => node.runs.join(", "), width: 2 },
       ]}
     />
   );

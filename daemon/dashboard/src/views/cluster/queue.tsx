@@ -13,15 +13,15 @@ import { QueueRules, RemoveQueue } from "./queue_rules.tsx";
 
 export function Queue({ items }: { items: Waiting[] }) {
   return (
-    <Table label="Waiting runs, in their order" items={items} keyOf={(one) => one.run_id} empty="No run waits."
+    <Table label="Waiting runs, in their order" items={items} keyOf={(run) => run.run_id} empty="No run waits."
       columns={[
-        { name: "Place", number: true, cell: (one) => one.position ?? "held back", width: 0.6 },
-        { name: "Run", cell: (one) => <a href={address(["runs", one.run_id])}><Words text={one.name} /></a>, width: 1.4 },
-        { name: "Queue", cell: (one) => one.queue },
-        { name: "Needs", cell: (one) => one.needs, width: 1.2 },
-        { name: "Waits", number: true, cell: (one) => duration(one.waiting_ms), sort: (one) => one.waiting_ms },
-        { name: "Expected start", number: true, cell: (one) => (one.starts_in_ms === null ? "unknown" : `in ${duration(one.starts_in_ms)}`) },
-        { name: "Why", cell: (one) => <span title={one.why}><Words text={one.why} /></span>, width: 2.4 },
+        { name: "Place", number: true, cell: (run) => run.position ?? "held back", width: 0.6 },
+        { name: "Run", cell: (run) => <a href={address(["runs", run.run_id])}><Words text={run.name} /></a>, width: 1.4 },
+        { name: "Queue", cell: (run) => run.queue },
+        { name: "Needs", cell: (run) => run.needs, width: 1.2 },
+        { name: "Waits", number: true, cell: (run) => duration(run.waiting_ms), sort: (run) => run.waiting_ms },
+        { name: "Expected start", number: true, cell: (run) => (run.starts_in_ms === null ? "unknown" : `in ${duration(run.starts_in_ms)}`) },
+        { name: "Why", cell: (run) => <span title={run.why}><Words text={run.why} /></span>, width: 2.4 },
       ]}
     />
   );
@@ -58,11 +58,11 @@ function Budgets({ queue }: { queue: QueueRecord }) {
   if (queue.budgets.length === 0) return <span class="quiet">{queue.user_gpu_hours === null ? "none" : `${queue.user_gpu_hours} for each user`}</span>;
   return (
     <ul class="plain-list">
-      {queue.budgets.map((one) => (
-        <li key={one.user ?? ""}>
-          <Bar ratio={one.gpu_hours > 0 ? one.used / one.gpu_hours : 1} tone={one.used_up ? "wait" : ""}
-            text={`${one.user ?? "all"} ${hours(one.used)} of ${hours(one.gpu_hours)} in ${queue.budget_window}`} />
-          {one.used_up && one.frees_in_ms !== null && <span class="quiet"> the next in {duration(one.frees_in_ms)}</span>}
+      {queue.budgets.map((budget) => (
+        <li key={budget.user ?? ""}>
+          <Bar ratio={budget.gpu_hours > 0 ? budget.used / budget.gpu_hours : 1} tone={budget.used_up ? "wait" : ""}
+            text={`${budget.user ?? "all"} ${hours(budget.used)} of ${hours(budget.gpu_hours)} in ${queue.budget_window}`} />
+          {budget.used_up && budget.frees_in_ms !== null && <span class="quiet"> the next in {duration(budget.frees_in_ms)}</span>}
         </li>
       ))}
     </ul>
@@ -76,22 +76,22 @@ export function Queues() {
   const queues = useRead<Page<QueueRecord>>("/v1/queues", 10_000);
   if (queues.problem?.status === 404) return <Panel title="Queues"><Quiet>This head does not tell its queues' shares and quotas.</Quiet></Panel>;
   if (!queues.value) return null;
-  const budgets = queues.value.items.some((one) => one.gpu_hours !== null || one.user_gpu_hours !== null || one.budgets.length > 0);
-  const shares = queues.value.items.reduce((sum, one) => sum + one.share, 0);
+  const budgets = queues.value.items.some((queue) => queue.gpu_hours !== null || queue.user_gpu_hours !== null || queue.budgets.length > 0);
+  const shares = queues.value.items.reduce((sum, queue) => sum + queue.share, 0);
   return (
     <Panel title="Queues" aside={admin && <button type="button" class="small" onClick={() => setChanged("new")}>New queue</button>}>
-      <Table label="Queues" items={queues.value.items} keyOf={(one) => one.name} empty="There is no queue."
+      <Table label="Queues" items={queues.value.items} keyOf={(queue) => queue.name} empty="There is no queue."
         columns={[
-          { name: "Queue", cell: (one) => <>{one.name}{one.parent && <span class="quiet"> below {one.parent}</span>}</> },
-          { name: "Share", number: true, cell: (one) => <span title={`${one.share} of ${shares} in all`}>{one.share}</span> },
-          { name: "Running", number: true, cell: (one) => one.running },
-          { name: "Waiting", number: true, cell: (one) => one.waiting },
-          { name: "Allocated, and quota", cell: (one) => <Use queue={one} /> },
-          ...(budgets ? [{ name: "GPU hours, and budget", cell: (one: QueueRecord) => <Budgets queue={one} /> }] : []),
-          ...(admin ? [{ name: "Change", cell: (one: QueueRecord) => (
+          { name: "Queue", cell: (queue) => <>{queue.name}{queue.parent && <span class="quiet"> below {queue.parent}</span>}</> },
+          { name: "Share", number: true, cell: (queue) => <span title={`${queue.share} of ${shares} in all`}>{queue.share}</span> },
+          { name: "Running", number: true, cell: (queue) => queue.running },
+          { name: "Waiting", number: true, cell: (queue) => queue.waiting },
+          { name: "Allocated, and quota", cell: (queue) => <Use queue={queue} /> },
+          ...(budgets ? [{ name: "GPU hours, and budget", cell: (queue: QueueRecord) => <Budgets queue={queue} /> }] : []),
+          ...(admin ? [{ name: "Change", cell: (queue: QueueRecord) => (
             <span class="tools">
-              <button type="button" class="small" aria-label={`Change queue ${one.name}`} onClick={() => setChanged(one)}>Change</button>
-              <button type="button" class="small" aria-label={`Remove queue ${one.name}`} onClick={() => setRemoved(one)}>Remove</button>
+              <button type="button" class="small" aria-label={`Change queue ${queue.name}`} onClick={() => setChanged(queue)}>Change</button>
+              <button type="button" class="small" aria-label={`Remove queue ${queue.name}`} onClick={() => setRemoved(queue)}>Remove</button>
             </span>
           ) }] : []),
         ]}

@@ -41,7 +41,7 @@ export function RunsOnNodes({ nodes }: { nodes: readonly NodeRecord[] }) {
   const pages = Math.max(1, Math.ceil(names.length / nodes_at_once));
   const page = Math.min(pages - 1, Number(query.get("part")) || 0);
   const shown = names.slice(page * nodes_at_once, (page + 1) * nodes_at_once);
-  const key = shown.map((one) => one.node).join();
+  const key = shown.map((node) => node.node).join();
   const read = useLoaded(async (signal) => {
     const asked = live ? { from: Date.now() - (span.to - span.from), to: Date.now() } : span;
     const only = pages > 1 ? `&node=${encodeURIComponent(key)}` : "";
@@ -51,12 +51,12 @@ export function RunsOnNodes({ nodes }: { nodes: readonly NodeRecord[] }) {
   // The chart before stays until the next one has arrived.
   const last = useRef(read.value);
   if (read.value) last.current = read.value;
-  const found = last.current;
-  const made = useMemo(() => {
-    if (!found) return null;
-    const gpus = new Map(shown.map((one) => [one.node, one.gpus]));
-    return timelineOf(gpus, found.answer.items, found.span, found.span.to);
-  }, [found, key]);
+  const loaded = last.current;
+  const timeline = useMemo(() => {
+    if (!loaded) return null;
+    const gpus = new Map(shown.map((node) => [node.node, node.gpus]));
+    return timelineOf(gpus, loaded.answer.items, loaded.span, loaded.span.to);
+  }, [loaded, key]);
   const turn = (factor: number, shift: number) => set(moved(span, factor, shift, Date.now()));
   const length = span.to - span.from;
   return (
@@ -76,9 +76,9 @@ export function RunsOnNodes({ nodes }: { nodes: readonly NodeRecord[] }) {
     }>
       <p class="quiet">{dayAndClock(span.from)} to {live ? "now" : dayAndClock(span.to)}</p>
       {read.problem && (read.problem.status === 404 ? <Quiet>This head has no record of which runs were on its nodes.</Quiet> : <ProblemNote problem={read.problem} />)}
-      {made && found && <Chart made={made} span={found.span} zoom={(to) => set(to)} />}
-      {!found && !read.problem && <Quiet>Loading.</Quiet>}
-      {found?.answer.whole === false && <Quiet>There are more attempts than are drawn: choose a shorter span.</Quiet>}
+      {timeline && loaded && <Chart timeline={timeline} span={loaded.span} zoom={(to) => set(to)} />}
+      {!loaded && !read.problem && <Quiet>Loading.</Quiet>}
+      {loaded?.answer.whole === false && <Quiet>There are more attempts than are drawn: choose a shorter span.</Quiet>}
       {pages > 1 && (
         <div class="tools">
           <span class="quiet">Nodes {page * nodes_at_once + 1} to {page * nodes_at_once + shown.length} of {names.length}</span>
@@ -90,17 +90,17 @@ export function RunsOnNodes({ nodes }: { nodes: readonly NodeRecord[] }) {
   );
 }
 
-const placeText = (made: Timeline, bar: Bar) => {
-  const row = made.rows[bar.row]!;
+const placeText = (timeline: Timeline, bar: Bar) => {
+  const row = timeline.rows[bar.row]!;
   return row.gpu === null ? row.node : `GPU ${row.gpu} of ${row.node}`;
 };
 
-function barText(made: Timeline, bar: Bar): string {
+function barText(timeline: Timeline, bar: Bar): string {
   const { name, attempt, user, placed, ended } = bar.of;
-  return `${name}, attempt ${attempt}, by ${user}, on ${placeText(made, bar)}: ${dayAndClock(Date.parse(placed))} to ${ended ? dayAndClock(Date.parse(ended)) : "now"}`;
+  return `${name}, attempt ${attempt}, by ${user}, on ${placeText(timeline, bar)}: ${dayAndClock(Date.parse(placed))} to ${ended ? dayAndClock(Date.parse(ended)) : "now"}`;
 }
 
-function Chart({ made, span, zoom }: { made: Timeline; span: Span; zoom: (to: Span) => void }) {
+function Chart({ timeline, span, zoom }: { timeline: Timeline; span: Span; zoom: (to: Span) => void }) {
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const width = useWidth(box);
@@ -108,22 +108,22 @@ function Chart({ made, span, zoom }: { made: Timeline; span: Span; zoom: (to: Sp
   const [at, setAt] = useState<number | null>(null);  // index of the chosen bar
   const [tabled, setTabled] = useState(false);
   const [drag, setDrag] = useState<{ from: number; to: number } | null>(null);  // in px
-  const layout = useMemo(() => layoutOf(made, span, width), [made, span, width]);
-  const chosen = at === null ? undefined : made.bars[at];
+  const layout = useMemo(() => layoutOf(timeline, span, width), [timeline, span, width]);
+  const chosen = at === null ? undefined : timeline.bars[at];
   useEffect(() => {
     const element = canvas.current;
-    if (element && width > 0) drawTimeline(element, made, layout, chosen, drag);
-  }, [made, layout, chosen, drag, theme, width]);
+    if (element && width > 0) drawTimeline(element, timeline, layout, chosen, drag);
+  }, [timeline, layout, chosen, drag, theme, width]);
   const open = (bar: Bar | undefined) => {
     if (bar) location.hash = address(["runs", bar.of.run_id]);
   };
   const key = (event: KeyboardEvent) => {
     const moves: Record<string, number | undefined> = {
-      ArrowRight: at === null ? 0 : Math.min(made.bars.length - 1, at + 1), ArrowLeft: Math.max(0, (at ?? 0) - 1), Home: 0, End: made.bars.length - 1,
-      ArrowDown: firstBehind(made, chosen?.row ?? -1), ArrowUp: lastBefore(made, chosen?.row ?? 0),
+      ArrowRight: at === null ? 0 : Math.min(timeline.bars.length - 1, at + 1), ArrowLeft: Math.max(0, (at ?? 0) - 1), Home: 0, End: timeline.bars.length - 1,
+      ArrowDown: firstBehind(timeline, chosen?.row ?? -1), ArrowUp: lastBefore(timeline, chosen?.row ?? 0),
     };
     const to = moves[event.key];
-    if (to !== undefined && made.bars.length > 0) setAt(to);
+    if (to !== undefined && timeline.bars.length > 0) setAt(to);
     else if (event.key === "Enter") open(chosen);
     else if (event.key === "+" || event.key === "-") zoom(moved(span, event.key === "+" ? 0.5 : 2, 0, Date.now()));
     else return;
@@ -131,51 +131,51 @@ function Chart({ made, span, zoom }: { made: Timeline; span: Span; zoom: (to: Sp
   };
   const point = (event: MouseEvent) => {
     if (drag) return setDrag({ ...drag, to: event.offsetX });
-    const found = barAt(made, layout, event.offsetX, event.offsetY);
-    setAt(found < 0 ? null : found);
+    const at = barAt(timeline, layout, event.offsetX, event.offsetY);
+    setAt(at < 0 ? null : at);
   };
   const release = (event: MouseEvent) => {
     const from = drag?.from ?? event.offsetX;
     setDrag(null);
-    if (Math.abs(event.offsetX - from) < 6) return open(made.bars[barAt(made, layout, event.offsetX, event.offsetY)]);
-    const [a, b] = [from, event.offsetX].sort((one, other) => one - other) as [number, number];
+    if (Math.abs(event.offsetX - from) < 6) return open(timeline.bars[barAt(timeline, layout, event.offsetX, event.offsetY)]);
+    const [a, b] = [from, event.offsetX].sort((x, other) => x - other) as [number, number];
     zoom({ from: Math.round(timeAt(layout, a)), to: Math.round(timeAt(layout, b)) });
   };
   return (
     <div ref={box} class="timeline">
       <canvas ref={canvas} role="application" tabIndex={0} aria-roledescription="timeline" aria-describedby="timeline-chosen"
-        aria-label={`${plural(made.bars.length, "bar")} of runs on ${plural(made.rows.length, "row")} of nodes and GPUs. Arrow keys choose one, Enter opens its run, plus and minus zoom; the table shows all.`}
+        aria-label={`${plural(timeline.bars.length, "bar")} of runs on ${plural(timeline.rows.length, "row")} of nodes and GPUs. Arrow keys choose a bar, Enter opens its run, plus and minus zoom; the table shows all.`}
         style={{ width: `${width}px`, height: `${layout.height}px` }} onKeyDown={key} onMouseMove={point} onMouseLeave={() => setDrag(null)}
         onMouseDown={(event) => setDrag({ from: event.offsetX, to: event.offsetX })} onMouseUp={release} />
       <div class="heat-legend">
-        <span id="timeline-chosen" class="quiet" aria-live="polite">{chosen ? barText(made, chosen) : made.bars.length === 0 ? "No run was on these nodes." : "Drag to zoom, click a bar to open its run."}</span>
+        <span id="timeline-chosen" class="quiet" aria-live="polite">{chosen ? barText(timeline, chosen) : timeline.bars.length === 0 ? "No run was on these nodes." : "Drag to zoom, click a bar to open its run."}</span>
         <button type="button" class="small" aria-expanded={tabled} onClick={() => setTabled(!tabled)}>{tabled ? "Hide table" : "Table"}</button>
       </div>
-      {tabled && <BarTable made={made} />}
+      {tabled && <BarTable timeline={timeline} />}
     </div>
   );
 }
 
-function firstBehind(made: Timeline, row: number): number {
-  const found = made.bars.findIndex((bar) => bar.row > row);
-  return found < 0 ? made.bars.length - 1 : found;
+function firstBehind(timeline: Timeline, row: number): number {
+  const behind = timeline.bars.findIndex((bar) => bar.row > row);
+  return behind < 0 ? timeline.bars.length - 1 : behind;
 }
 
-function lastBefore(made: Timeline, row: number): number {
-  const before = made.bars.findLast((bar) => bar.row < row);
-  return before ? made.bars.findIndex((bar) => bar.row === before.row) : 0;
+function lastBefore(timeline: Timeline, row: number): number {
+  const before = timeline.bars.findLast((bar) => bar.row < row);
+  return before ? timeline.bars.findIndex((bar) => bar.row === before.row) : 0;
 }
 
-function BarTable({ made }: { made: Timeline }) {
-  const rows = useMemo(() => [...made.bars].sort((a, b) => Date.parse(b.of.placed) - Date.parse(a.of.placed)), [made]);
+function BarTable({ timeline }: { timeline: Timeline }) {
+  const rows = useMemo(() => [...timeline.bars].sort((a, b) => Date.parse(b.of.placed) - Date.parse(a.of.placed)), [timeline]);
   return (
     <Table label="Runs on nodes, newest first" items={rows} keyOf={(bar) => `${bar.of.run_id} ${bar.of.attempt} ${bar.row}`} empty="No run was on these nodes." height={300}
       columns={[
         { name: "Run", cell: (bar) => <><i class="swatch" style={{ background: seriesColour(placeOfName(bar.of.name)) }} aria-hidden="true" /> <a href={address(["runs", bar.of.run_id])}><Words text={bar.of.name} /></a></>, sort: (bar) => bar.of.name, width: 1.6 },
         { name: "Attempt", number: true, cell: (bar) => bar.of.attempt, width: 0.7 },
         { name: "User", cell: (bar) => bar.of.user, sort: (bar) => bar.of.user },
-        { name: "Node", cell: (bar) => <a href={address(["nodes", made.rows[bar.row]!.node])}>{made.rows[bar.row]!.node}</a>, sort: (bar) => bar.row },
-        { name: "GPU", number: true, cell: (bar) => made.rows[bar.row]!.gpu ?? "none", width: 0.6 },
+        { name: "Node", cell: (bar) => <a href={address(["nodes", timeline.rows[bar.row]!.node])}>{timeline.rows[bar.row]!.node}</a>, sort: (bar) => bar.row },
+        { name: "GPU", number: true, cell: (bar) => timeline.rows[bar.row]!.gpu ?? "none", width: 0.6 },
         { name: "From", cell: (bar) => dayAndClock(Date.parse(bar.of.placed)), sort: (bar) => Date.parse(bar.of.placed) },
         { name: "Until", cell: (bar) => (bar.of.ended ? dayAndClock(Date.parse(bar.of.ended)) : "now"), sort: (bar) => (bar.of.ended ? Date.parse(bar.of.ended) : Infinity) },
       ]}

@@ -19,11 +19,11 @@ const subrow_least = 5;  // height in px of a subrow of a row that has several
 const node_gap = 5;
 const label_shown = 26;  // a bar of this width in px has room for letters
 
-export function layoutOf(made: Timeline, span: Span, width: number): Layout {
+export function layoutOf(timeline: Timeline, span: Span, width: number): Layout {
   const tops: number[] = [];
-  const heights = made.subrows.map((subrows) => Math.max(row_height, subrows * subrow_least));
+  const heights = timeline.subrows.map((subrows) => Math.max(row_height, subrows * subrow_least));
   let top = axis_height;
-  made.rows.forEach((row, at) => {
+  timeline.rows.forEach((row, at) => {
     if (row.first && at > 0) top += node_gap;
     tops.push(top);
     top += heights[at]!;
@@ -38,16 +38,16 @@ export function timeAt(layout: Layout, x: number): number {
   return layout.span.from + ratio * (layout.span.to - layout.span.from);
 }
 
-function boxOf(made: Timeline, layout: Layout, bar: Bar) {
-  const subrow = layout.heights[bar.row]! / made.subrows[bar.row]!;
+function boxOf(timeline: Timeline, layout: Layout, bar: Bar) {
+  const subrow = layout.heights[bar.row]! / timeline.subrows[bar.row]!;
   const x = xOf(layout, bar.from);
   return { x, y: layout.tops[bar.row]! + bar.subrow * subrow, width: Math.max(2, xOf(layout, bar.to) - x), height: Math.max(2, subrow - 1) };
 }
 
 // Returns the index of the bar under the mouse; -1: none.
-export function barAt(made: Timeline, layout: Layout, x: number, y: number): number {
-  return made.bars.findLastIndex((bar) => {
-    const box = boxOf(made, layout, bar);
+export function barAt(timeline: Timeline, layout: Layout, x: number, y: number): number {
+  return timeline.bars.findLastIndex((bar) => {
+    const box = boxOf(timeline, layout, bar);
     return x >= box.x - 1 && x <= box.x + box.width + 1 && y >= box.y && y < box.y + box.height;
   });
 }
@@ -75,8 +75,8 @@ function drawAxis(draw: CanvasRenderingContext2D, layout: Layout) {
   }
 }
 
-function drawNames(draw: CanvasRenderingContext2D, made: Timeline, layout: Layout) {
-  made.rows.forEach((row, at) => {
+function drawNames(draw: CanvasRenderingContext2D, timeline: Timeline, layout: Layout) {
+  timeline.rows.forEach((row, at) => {
     const top = layout.tops[at]!;
     draw.fillStyle = colour("track");
     draw.fillRect(layout.left, top, layout.width - layout.left, layout.heights[at]! - 1);
@@ -91,10 +91,10 @@ function drawNames(draw: CanvasRenderingContext2D, made: Timeline, layout: Layou
   });
 }
 
-function drawBars(draw: CanvasRenderingContext2D, made: Timeline, layout: Layout) {
+function drawBars(draw: CanvasRenderingContext2D, timeline: Timeline, layout: Layout) {
   draw.textAlign = "left";
-  for (const bar of made.bars) {
-    const { x, y, width, height } = boxOf(made, layout, bar);
+  for (const bar of timeline.bars) {
+    const { x, y, width, height } = boxOf(timeline, layout, bar);
     draw.fillStyle = colour(`series-${placeOfName(bar.of.name)}`);
     draw.fillRect(x, y, width, height);
     const failed = bar.of.attempt_state === "FAILED" || bar.of.attempt_state === "LOST";
@@ -108,7 +108,7 @@ function drawBars(draw: CanvasRenderingContext2D, made: Timeline, layout: Layout
   }
 }
 
-export function drawTimeline(element: HTMLCanvasElement, made: Timeline, layout: Layout, chosen: Bar | undefined, drag: { from: number; to: number } | null) {
+export function drawTimeline(element: HTMLCanvasElement, timeline: Timeline, layout: Layout, chosen: Bar | undefined, drag: { from: number; to: number } | null) {
   const draw = element.getContext("2d");
   if (!draw) return;
   const scale = devicePixelRatio || 1;
@@ -117,11 +117,11 @@ export function drawTimeline(element: HTMLCanvasElement, made: Timeline, layout:
   draw.scale(scale, scale);
   draw.font = "11px system-ui, sans-serif";
   draw.textBaseline = "middle";
-  drawNames(draw, made, layout);
+  drawNames(draw, timeline, layout);
   drawAxis(draw, layout);
-  drawBars(draw, made, layout);
+  drawBars(draw, timeline, layout);
   if (chosen) {
-    const { x, y, width, height } = boxOf(made, layout, chosen);
+    const { x, y, width, height } = boxOf(timeline, layout, chosen);
     draw.strokeStyle = colour("text");
     draw.lineWidth = 2;
     draw.strokeRect(x - 1, y - 1, width + 2, height + 2);

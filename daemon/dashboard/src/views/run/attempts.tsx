@@ -36,24 +36,24 @@ export function Attempts({ run, attempts }: Shown) {
   const end = moment(run.ended) ?? now;
   return (
     <ol class="attempts">
-      {[...attempts].reverse().map((one) => (
-        <li key={one.number}>
+      {[...attempts].reverse().map((attempt) => (
+        <li key={attempt.number}>
           <div class="attempt-line" aria-hidden="true">
-            {piecesOf(one, begin, end, now).map((piece) => (
+            {piecesOf(attempt, begin, end, now).map((piece) => (
               <span key={piece.kind} class={`attempt-piece ${piece.kind}`} title={piece.text} style={{ left: `${piece.from * 100}%`, width: `${piece.width * 100}%` }} />
             ))}
           </div>
           <div class="attempt-text">
-            <b>Attempt {one.number}</b> <State state={one.state} />
-            <span>{plural(one.world_size, "rank")} on {one.nodes.length <= 3 ? one.nodes.join(", ") : plural(one.nodes.length, "node")}, {duration(one.lasted_ms)}</span>
-            <span class="quiet">{exact(one.placed)}{one.from ? `, from ${one.from}` : ""}</span>
+            <b>Attempt {attempt.number}</b> <State state={attempt.state} />
+            <span>{plural(attempt.world_size, "rank")} on {attempt.nodes.length <= 3 ? attempt.nodes.join(", ") : plural(attempt.nodes.length, "node")}, {duration(attempt.lasted_ms)}</span>
+            <span class="quiet">{exact(attempt.placed)}{attempt.from ? `, from ${attempt.from}` : ""}</span>
           </div>
-          {one.cause_brief && <p class={one.state === "FAILED" || one.state === "LOST" ? "cause bad-text" : "cause"}>{one.cause_brief}</p>}
-          {one.first_failure && (
+          {attempt.cause_brief && <p class={attempt.state === "FAILED" || attempt.state === "LOST" ? "cause bad-text" : "cause"}>{attempt.cause_brief}</p>}
+          {attempt.first_failure && (
             <p class="cause">
-              First failure: rank {one.first_failure.rank} on {one.first_failure.node}: {firstLine(one.first_failure.cause)}
-              {one.first_failure.lead_us > 0 && <span class="quiet"> ({duration(one.first_failure.lead_us / 1000)} before the next)</span>}{" "}
-              <a href={address(["runs", run.run_id, "logs"], { attempt: String(one.number), rank: String(one.first_failure.rank), error: "1" })}>Its log, at the first error</a>
+              First failure: rank {attempt.first_failure.rank} on {attempt.first_failure.node}: {firstLine(attempt.first_failure.cause)}
+              {attempt.first_failure.lead_us > 0 && <span class="quiet"> ({duration(attempt.first_failure.lead_us / 1000)} before the next)</span>}{" "}
+              <a href={address(["runs", run.run_id, "logs"], { attempt: String(attempt.number), rank: String(attempt.first_failure.rank), error: "1" })}>Its log, at the first error</a>
             </p>
           )}
         </li>

@@ -39,20 +39,20 @@ export function Checkpoints({ run, owner }: Shown) {
   const items = [...(read.value ?? [])].reverse();
   const best = score === "" ? null : bestOf(items, score, run);
   const columns: Column<Checkpoint>[] = [
-    { name: "Checkpoint", cell: (one) => <><b><Words text={one.directory} /></b>{one.latest && <span class="tag">latest</span>}{one.directory === best && <span class="tag">best</span>}{one.deleting && <span class="tag">being deleted</span>}</>, width: 2 },
-    { name: "Committed", cell: (one) => exact(one.committed), sort: (one) => one.committed ?? "" },
-    { name: "Size", number: true, cell: (one) => bytes(one.bytes), sort: (one) => one.bytes },
-    { name: "Ranks", number: true, cell: (one) => one.world_size },
-    ...(score === "" ? [] : [{ name: `Score (${score})`, number: true, cell: (one: Checkpoint) => number(one.metrics[score]), sort: (one: Checkpoint) => one.metrics[score] ?? -Infinity }]),
-    { name: "Other metrics", cell: (one) => Object.entries(one.metrics).filter(([key]) => key !== score).slice(0, 4).map(([key, value]) => `${key} ${number(value)}`).join(", "), width: 1.6 },
-    { name: "Files", cell: (one) => <Files checkpoint={one} />, sort: (one) => one.verified ?? "" },
-    { name: "Actions", cell: (one) => (one.deleting ? null : <CheckpointActions run={run} checkpoint={one} reload={read.reload} />), width: 1.6 },
-    { name: "Go on from it", cell: (one) => <Copy text={`rtrain restore ${shellWord(`${run.name}@${one.directory}`)}`} />, width: 2.4 },
+    { name: "Checkpoint", cell: (checkpoint) => <><b><Words text={checkpoint.directory} /></b>{checkpoint.latest && <span class="tag">latest</span>}{checkpoint.directory === best && <span class="tag">best</span>}{checkpoint.deleting && <span class="tag">being deleted</span>}</>, width: 2 },
+    { name: "Committed", cell: (checkpoint) => exact(checkpoint.committed), sort: (checkpoint) => checkpoint.committed ?? "" },
+    { name: "Size", number: true, cell: (checkpoint) => bytes(checkpoint.bytes), sort: (checkpoint) => checkpoint.bytes },
+    { name: "Ranks", number: true, cell: (checkpoint) => checkpoint.world_size },
+    ...(score === "" ? [] : [{ name: `Score (${score})`, number: true, cell: (checkpoint: Checkpoint) => number(checkpoint.metrics[score]), sort: (checkpoint: Checkpoint) => checkpoint.metrics[score] ?? -Infinity }]),
+    { name: "Other metrics", cell: (checkpoint) => Object.entries(checkpoint.metrics).filter(([key]) => key !== score).slice(0, 4).map(([key, value]) => `${key} ${number(value)}`).join(", "), width: 1.6 },
+    { name: "Files", cell: (checkpoint) => <Files checkpoint={checkpoint} />, sort: (checkpoint) => checkpoint.verified ?? "" },
+    { name: "Actions", cell: (checkpoint) => (checkpoint.deleting ? null : <CheckpointActions run={run} checkpoint={checkpoint} reload={read.reload} />), width: 1.6 },
+    { name: "Go on from it", cell: (checkpoint) => <Copy text={`rtrain restore ${shellWord(`${run.name}@${checkpoint.directory}`)}`} />, width: 2.4 },
   ];
   return (
     <Panel title="Checkpoints" wide>
       {read.problem && <ProblemNote problem={read.problem} />}
-      {read.value && <Table label="Checkpoints, newest first" items={items} keyOf={(one) => one.directory} empty="No checkpoint has been committed." columns={columns} />}
+      {read.value && <Table label="Checkpoints, newest first" items={items} keyOf={(checkpoint) => checkpoint.directory} empty="No checkpoint has been committed." columns={columns} />}
       {items.length > 0 && <p class="quiet">In {run.run_path}</p>}
     </Panel>
   );
@@ -61,11 +61,11 @@ export function Checkpoints({ run, owner }: Shown) {
 function bestOf(items: Checkpoint[], score: string, run: Run): string | null {
   const least = (run.job?.["checkpoint"] as Record<string, unknown> | undefined)?.["score_order"] === "min";
   let best: Checkpoint | null = null;
-  for (const one of items) {
-    const value = one.metrics[score];
+  for (const checkpoint of items) {
+    const value = checkpoint.metrics[score];
     if (typeof value !== "number") continue;
     const held = best?.metrics[score];
-    if (typeof held !== "number" || (least ? value < held : value > held)) best = one;
+    if (typeof held !== "number" || (least ? value < held : value > held)) best = checkpoint;
   }
   return best?.directory ?? null;
 }

@@ -16,7 +16,7 @@ const shown = ["state", "reason", "attempts", "reports", "took"];
 export function Children({ run }: { run: Run }) {
   const now = useNow(5_000);
   // A head that does not know `parent` answers with all runs.
-  const read = useLoaded(async (signal) => (await list<Run>(`/v1/runs?all=true&parent=${encodeURIComponent(run.run_id)}`, signal)).filter((one) => parentOf(one) === run.run_id),
+  const read = useLoaded(async (signal) => (await list<Run>(`/v1/runs?all=true&parent=${encodeURIComponent(run.run_id)}`, signal)).filter((child) => parentOf(child) === run.run_id),
     [run.run_id], hasEnded(run.state) ? 0 : 10_000);
   if (!read.value || read.value.length === 0) return null;
   return (

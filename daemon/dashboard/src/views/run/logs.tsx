@@ -10,7 +10,7 @@ import { useWidth } from "../../parts/width.ts";
 import { LineList, LineView } from "../../data/log_list.ts";
 import { lineText, matchesByRank, Wrapping } from "../../data/wrapping.ts";
 import { setQuery, useRoute } from "../../router.ts";
-import { filterOf, shown, tellsOfError } from "../../text/lines.ts";
+import { filterOf, reportsError, shown } from "../../text/lines.ts";
 import { clock, exact, moment } from "../../text/time.ts";
 import { hasEnded } from "../../text/states.ts";
 import type { Shown } from "./shown.ts";
@@ -37,11 +37,11 @@ function useLog(run: string, choice: string, state: "live" | "over" | "ended", p
 // Saves the lines as a text file. All lines of the choice are requested if the page has dropped some.
 async function download(run: string, choice: string, read: LogRead, visible: readonly LogLine[], matches: (line: string) => boolean): Promise<void> {
   const parts: string[] = [];
-  if (read.whole && read.list.dropped === 0) for (const one of visible) parts.push(lineText(one));
+  if (read.whole && read.list.dropped === 0) for (const line of visible) parts.push(lineText(line));
   else
     await eachLine(`/v1/runs/${encodeURIComponent(run)}/logs?${choice}`, (text) => {
-      const one = JSON.parse(text) as LogLine;
-      if (matches(one.line)) parts.push(lineText(one));
+      const line = JSON.parse(text) as LogLine;
+      if (matches(line.line)) parts.push(lineText(line));
     }, new AbortController().signal);
   const link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob(parts, { type: "text/plain" }));
@@ -63,7 +63,7 @@ function OwnLogs({ run, attempts }: Pick<Shown, "run" | "attempts">) {
   const rank = query.get("rank") ?? "all";
   const stream = query.get("stream") ?? "";
   const wanted = query.get("find") ?? "";
-  const world = attempt === "all" ? Math.max(...attempts.map((one) => one.world_size)) : (attempts.find((one) => String(one.number) === attempt)?.world_size ?? 1);
+  const world = attempt === "all" ? Math.max(...attempts.map((listed_attempt) => listed_attempt.world_size)) : (attempts.find((listed_attempt) => String(listed_attempt.number) === attempt)?.world_size ?? 1);
   const choice = new URLSearchParams({ attempt, rank, ...(stream ? { stream } : {}) }).toString();
   const live = !hasEnded(run.state) && (attempt === "all" || attempt === String(newest));
   const [paused, setPaused] = useState(false);
@@ -105,10 +105,10 @@ function OwnLogs({ run, attempts }: Pick<Shown, "run" | "attempts">) {
       <div class="tools">
         <label class="field"><span>Attempt</span>
           <select value={attempt} onChange={(event) => setQuery({ attempt: event.currentTarget.value, error: "" })}>
-            {attempts.map((one) => <option key={one.number} value={String(one.number)}>{one.number}</option>)}
+            {attempts.map((listed_attempt) => <option key={listed_attempt.number} value={String(listed_attempt.number)}>{listed_attempt.number}</option>)}
             <option value="all">all</option>
           </select></label>
-        <RankChoice value={rank} world={world} words={words} onChange={(one) => setQuery({ rank: one, error: "" })} />
+        <RankChoice value={rank} world={world} words={words} onChange={(chosen_rank) => setQuery({ rank: chosen_rank, error: "" })} />
         <label class="field"><span>Stream</span>
           <select value={stream} onChange={(event) => setQuery({ stream: event.currentTarget.value })}>
             <option value="">all</option><option value="out">out</option><option value="err">err</option><option value="setup">setup</option>
@@ -125,7 +125,7 @@ function OwnLogs({ run, attempts }: Pick<Shown, "run" | "attempts">) {
       {matching.length > 0 && (world > 1 || attempt === "all") && (
         <p class="tools quiet">
           <span>Found in</span>
-          {matching.map((one) => <button key={`${one.attempt}/${one.rank}`} type="button" class="small" onClick={() => setQuery({ rank: String(one.rank), attempt: String(one.attempt) })}>attempt {one.attempt} rank {one.rank}: {one.count.toLocaleString("en-US")}</button>)}
+          {matching.map((matches) => <button key={`${matches.attempt}/${matches.rank}`} type="button" class="small" onClick={() => setQuery({ rank: String(matches.rank), attempt: String(matches.attempt) })}>attempt {matches.attempt} rank {matches.rank}: {matches.count.toLocaleString("en-US")}</button>)}
         </p>
       )}
       {failed && <ProblemNote problem={failed} />}
@@ -137,7 +137,7 @@ function OwnLogs({ run, attempts }: Pick<Shown, "run" | "attempts">) {
           <Virtual count={wrapped ? wrapping.rows : visible.length} rowHeight={row_height} height={560} label="Lines of the log" role="log" stick={sticks} handle={scroller}
             row={(place) => {
               const { line, text, first } = wrapped ? wrapping.at(place) : { line: visible[place]!, text: shown(visible[place]!.line), first: true };
-              return <Row one={line} text={text} first={first} marked={line === marked} wide={wide} many={attempt === "all"} />;
+              return <Row line={line} text={text} first={first} marked={line === marked} wide={wide} many={attempt === "all"} />;
             }} />
         )}
       </div>
@@ -145,13 +145,13 @@ function OwnLogs({ run, attempts }: Pick<Shown, "run" | "attempts">) {
   );
 }
 
-function Row({ one, text, first, marked, wide, many }: { one: LogLine; text: string; first: boolean; marked: boolean; wide: boolean; many: boolean }) {
-  const kind = tellsOfError(one.line) ? "error" : one.stream === "err" ? "err" : "";
+function Row({ line, text, first, marked, wide, many }: { line: LogLine; text: string; first: boolean; marked: boolean; wide: boolean; many: boolean }) {
+  const kind = reportsError(line.line) ? "error" : line.stream === "err" ? "err" : "";
   return (
     <div class={`log-line ${kind} ${marked ? "marked" : ""} ${first ? "" : "continued"}`}>
-      <time title={exact(one.time)}>{clock(moment(one.time) ?? 0)}</time>
-      {many && <span class="log-from">#{one.attempt}</span>}
-      {wide && <span class={`log-from rank-${one.rank % 8}`}>rank {one.rank}</span>}
+      <time title={exact(line.time)}>{clock(moment(line.time) ?? 0)}</time>
+      {many && <span class="log-from">#{line.attempt}</span>}
+      {wide && <span class={`log-from rank-${line.rank % 8}`}>rank {line.rank}</span>}
       <span class="log-text">{text}</span>
     </div>
   );

@@ -19,13 +19,13 @@ export function MetricsTab({ run, attempts }: Shown) {
   const wanted = query.get("filter") ?? "";
   const smooth = Math.min(0.99, Math.max(0, Number(query.get("smooth") ?? "0") || 0));
   const [most, setMost] = useState(charts_first);
-  const world = Math.max(1, ...attempts.map((one) => one.world_size));
+  const world = Math.max(1, ...attempts.map((listed_attempt) => listed_attempt.world_size));
   const asked = rank === "all" ? (world > ranks_most ? `0-${ranks_most - 1}` : "all") : rank;
   const reports = useReports(run.run_id, asked);
   const several = rank === "all";
   const keys = useMemo(() => {
-    const all = several ? [...new Set([...reports.by_rank.values()].flatMap((one) => keysOf(one)))].sort() : keysOf(reports.points);
-    return all.filter((one) => one.toLowerCase().includes(wanted.toLowerCase()));
+    const all = several ? [...new Set([...reports.by_rank.values()].flatMap((points) => keysOf(points)))].sort() : keysOf(reports.points);
+    return all.filter((key) => key.toLowerCase().includes(wanted.toLowerCase()));
   }, [reports, wanted, several]);
   const spans = useMemo(() => spansOf(reports.points, attempts, axis, Date.now()), [reports, attempts, axis]);
   const marks = useMemo(() => checkpointsOf(reports.points, axis), [reports, axis]);
@@ -34,7 +34,7 @@ export function MetricsTab({ run, attempts }: Shown) {
       <div class="tools">
         <label class="field"><span>Filter</span>
           <input type="search" value={wanted} onInput={(event) => setQuery({ filter: event.currentTarget.value })} /></label>
-        <RankChoice value={rank} world={world} onChange={(one) => setQuery({ rank: one })}
+        <RankChoice value={rank} world={world} onChange={(chosen_rank) => setQuery({ rank: chosen_rank })}
           words={world > 1 ? [{ value: "all", word: world > ranks_most ? `0 to ${ranks_most - 1}` : "all" }] : []} />
         <label class="field"><span>Over</span>
           <select value={axis} onChange={(event) => setQuery({ x: event.currentTarget.value })}>

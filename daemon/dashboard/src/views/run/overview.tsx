@@ -90,16 +90,16 @@ export function GoodputBar({ run }: { run: Run }) {
   return (
     <Panel title="What its time went to" wide aside={<span class="strong">{percent(goodput.productive)} productive</span>}>
       <div class="stack" aria-hidden="true">
-        {goodput.parts.map((one) => <span key={one.cause} class={`stack-part cause-${one.cause}`} style={{ width: `${one.ratio * 100}%` }} title={`${one.cause} ${percent(one.ratio)}`} />)}
+        {goodput.parts.map((part) => <span key={part.cause} class={`stack-part cause-${part.cause}`} style={{ width: `${part.ratio * 100}%` }} title={`${part.cause} ${percent(part.ratio)}`} />)}
       </div>
       <ul class="stack-legend" aria-label="Causes">
-        {goodput.parts.map((one) => (
-          <li key={one.cause} title={meaning[one.cause] ?? one.cause}>
-            <i class={`swatch cause-${one.cause}`} aria-hidden="true" /> {one.cause} <b>{percent(one.ratio)}</b> <span class="quiet">{duration(one.ms)}</span>
+        {goodput.parts.map((part) => (
+          <li key={part.cause} title={meaning[part.cause] ?? part.cause}>
+            <i class={`swatch cause-${part.cause}`} aria-hidden="true" /> {part.cause} <b>{percent(part.ratio)}</b> <span class="quiet">{duration(part.ms)}</span>
           </li>
         ))}
       </ul>
-      {(run.advice ?? []).map((one) => <p class="note wait" key={one.text}>{one.text}</p>)}
+      {(run.advice ?? []).map((advice) => <p class="note wait" key={advice.text}>{advice.text}</p>)}
     </Panel>
   );
 }
@@ -109,7 +109,7 @@ const preferred = ["loss", "train_loss", "val_loss", "eval_loss", "accuracy", "t
 export function mainKey(keys: readonly string[], run: Run): string {
   const score = (run.job?.["checkpoint"] as Record<string, unknown> | undefined)?.["score_attribute"];
   const wanted = [...preferred, ...(typeof score === "string" ? [score] : [])];
-  return wanted.find((one) => keys.includes(one)) ?? keys[0] ?? "";
+  return wanted.find((key) => keys.includes(key)) ?? keys[0] ?? "";
 }
 
 function MainMetric({ run, attempts, reports, now }: { run: Run; attempts: Shown["attempts"]; reports: Reports; now: number }) {
@@ -125,7 +125,7 @@ function MainMetric({ run, attempts, reports, now }: { run: Run; attempts: Shown
       <label class="field">
         <span class="visually-hidden">Metric</span>
         <select value={key} onChange={(event) => setQuery({ key: event.currentTarget.value })}>
-          {keys.map((one) => <option key={one} value={one}>{one}</option>)}
+          {keys.map((key) => <option key={key} value={key}>{key}</option>)}
         </select>
       </label>
     }>
@@ -144,11 +144,11 @@ export function Why({ run }: { run: Run }) {
         <>
           <p class="strong">{why.value.headline}</p>
           {why.value.queue && <p>Place {why.value.queue.position} of {why.value.queue.length} in queue {why.value.queue.name}.</p>}
-          {why.value.rules.length > 0 && <ul class="plain-list">{why.value.rules.map((one) => <li key={one}>{one}</li>)}</ul>}
+          {why.value.rules.length > 0 && <ul class="plain-list">{why.value.rules.map((rule) => <li key={rule}>{rule}</li>)}</ul>}
           {why.value.groups.length > 0 && (
             <ul class="plain-list">
-              {why.value.groups.map((one, at) => (
-                <li key={at}><b>{number(one.nodes)} {one.nodes === 1 ? "node" : "nodes"}</b> {one.kind}: {one.text}{one.line && <span class="quiet"> ({one.line})</span>}</li>
+              {why.value.groups.map((group, at) => (
+                <li key={at}><b>{number(group.nodes)} {group.nodes === 1 ? "node" : "nodes"}</b> {group.kind}: {group.text}{group.line && <span class="quiet"> ({group.line})</span>}</li>
               ))}
             </ul>
           )}

@@ -30,11 +30,11 @@ export function Ranks({ run, attempts }: Shown) {
   const times = useOwnTimes(run.run_id, stretch.ms);
   const { facts, use } = live;
   const seen = times.value;
-  const ranks = useMemo(() => attempt?.workers.map((one) => one.rank) ?? [], [attempt]);
+  const ranks = useMemo(() => attempt?.workers.map((worker) => worker.rank) ?? [], [attempt]);
   const slow = useMemo(() => (seen ? straggler(seen) : null), [seen]);
   const spans = useMemo(() => spansOf([], attempts, "time", Date.now()), [attempts]);
   if (!attempt) return <Panel title="Ranks" wide><Quiet>No attempt has begun.</Quiet></Panel>;
-  const of = new Map(facts?.filter((one) => one.attempt === attempt.number).map((one) => [one.rank, one]));
+  const of = new Map(facts?.filter((facts_of_rank) => facts_of_rank.attempt === attempt.number).map((facts_of_rank) => [facts_of_rank.rank, facts_of_rank]));
   const rows: Row[] = attempt.workers.map((worker) => ({
     worker, facts: of.get(worker.rank), cpus: use.cpus.get(worker.rank) ?? null, waits: use.waits.get(worker.rank) ?? null,
   }));
@@ -51,10 +51,10 @@ export function Ranks({ run, attempts }: Shown) {
         </Panel>
       )}
       <Panel title={`Ranks of attempt ${attempt.number}`} wide>
-        <Table label="Ranks" items={rows} keyOf={(one) => one.worker.rank} empty="There is no rank." columns={columnsFor(run.run_id, attempt.number, rows)} />
+        <Table label="Ranks" items={rows} keyOf={(row) => row.worker.rank} empty="There is no rank." columns={columnsFor(run.run_id, attempt.number, rows)} />
       </Panel>
       <Usage path={`/v1/runs/${encodeURIComponent(run.run_id)}/ranks/${encodeURIComponent(chosen)}`} title={`What rank ${chosen} used`} spans={spans}
-        aside={<RankChoice value={chosen} world={Math.max(1, ...attempts.map((one) => one.world_size))} onChange={choose} />} />
+        aside={<RankChoice value={chosen} world={Math.max(1, ...attempts.map((listed_attempt) => listed_attempt.world_size))} onChange={choose} />} />
     </>
   );
 }

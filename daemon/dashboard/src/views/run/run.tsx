@@ -48,7 +48,7 @@ export function RunView({ name, part }: { name: string; part: string }) {
   useEffect(() => {
     if (run.value) document.title = `${run.value.name} - rtrain`;
   }, [run.value?.name]);
-  const shown = parts.find((one) => one.name === part)?.name ?? "overview";
+  const shown = parts.find((part_of_run) => part_of_run.name === part)?.name ?? "overview";
   if (!run.value)
     return <div class="view">{run.problem ? <ProblemNote problem={run.problem} /> : <Quiet>Loading.</Quiet>}</div>;
   return (
@@ -84,11 +84,11 @@ function Loaded({ run, attempts, part, owner, onNew, children }: {
         {run.nodes.length > 0 && `, on ${run.nodes.length <= 4 ? run.nodes.join(", ") : plural(run.nodes.length, "node")}`}
       </p>
       {run.reason_brief && run.state !== "SUCCEEDED" && <div class={`note ${hasEnded(run.state) && run.state === "FAILED" ? "bad" : "wait"}`}><Words text={run.reason_brief} /></div>}
-      {run.warnings.map((one) => <div class="note wait" key={one}>{one}</div>)}
+      {run.warnings.map((warning) => <div class="note wait" key={warning}>{warning}</div>)}
       {run.checkpoint_asked && <div class="note wait">A checkpoint was requested: {run.checkpoint_asked.why}</div>}
       {children}
       <nav class="tabs" aria-label="Parts of the run">
-        {parts.map((one) => <a key={one.name} href={address(one.name === "overview" ? ["runs", run.run_id] : ["runs", run.run_id, one.name])} aria-current={one.name === part ? "page" : undefined}>{one.word}</a>)}
+        {parts.map((part_of_run) => <a key={part_of_run.name} href={address(part_of_run.name === "overview" ? ["runs", run.run_id] : ["runs", run.run_id, part_of_run.name])} aria-current={part_of_run.name === part ? "page" : undefined}>{part_of_run.word}</a>)}
       </nav>
       <Body part={part} shown={shown} />
     </div>

@@ -36,8 +36,8 @@ const choices: Choice[] = [
   { id: "state", name: "State", column: () => ({ cell: (row) => (row.run ? <State state={row.run.state} title={row.run.reason_brief} /> : <Counts row={row} />), sort: by((run) => run.state), width: 1.2 }) },
   { id: "reason", name: "Reason", column: () => ({ cell: own((run) => <span title={run.reason_brief}><Words text={run.reason_brief} /></span>), sort: by((run) => run.reason_brief), width: 2.4 }) },
   { id: "progress", name: "Progress", column: () => ({ cell: own((run) => {
-    const found = progress(run);
-    return found ? <Bar ratio={found.ratio} /> : "";
+    const progress_of_run = progress(run);
+    return progress_of_run ? <Bar ratio={progress_of_run.ratio} /> : "";
   }), sort: by((run) => progress(run)?.ratio ?? -1), width: 1.2 }) },
   { id: "metric", name: "Metric", column: (_, metric) => ({ number: true, cell: own((run) => (metricOf(run, metric) === null ? "" : number(metricOf(run, metric)))), sort: by((run) => metricOf(run, metric) ?? -Infinity) }) },
   { id: "user", name: "User", column: () => ({ cell: (row) => (row.run ?? row.runs[0])?.user ?? "", sort: by((run) => run.user) }) },
@@ -70,16 +70,16 @@ function storedColumns(): string | null {
 // The address names the columns, so that a link shows the same table. Without it the reader's last choice holds.
 export function shownColumns(query: URLSearchParams): string[] {
   const text = query.get("columns") ?? storedColumns();
-  return text === null ? first_shown : choices.map((one) => one.id).filter((id) => text.split(",").includes(id));
+  return text === null ? first_shown : choices.map((choice) => choice.id).filter((id) => text.split(",").includes(id));
 }
 
 export function columnsFor(shown: readonly string[], now: number, metric: string): Column<Row>[] {
-  return choices.filter((one) => shown.includes(one.id)).map((one) => ({ name: one.id === "metric" ? metric || one.name : one.name, ...one.column(now, metric) }));
+  return choices.filter((choice) => shown.includes(choice.id)).map((choice) => ({ name: choice.id === "metric" ? metric || choice.name : choice.name, ...choice.column(now, metric) }));
 }
 
 export function ColumnChoice({ shown, metrics, metric }: { shown: readonly string[]; metrics: readonly string[]; metric: string }) {
   const change = (id: string, on: boolean) => {
-    const columns = choices.map((one) => one.id).filter((one) => (one === id ? on : shown.includes(one))).join(",") || "none";
+    const columns = choices.map((choice) => choice.id).filter((chosen_id) => (chosen_id === id ? on : shown.includes(chosen_id))).join(",") || "none";
     try {
       localStorage.setItem(stored, columns);
     } catch {
@@ -92,15 +92,15 @@ export function ColumnChoice({ shown, metrics, metric }: { shown: readonly strin
       <details class="menu">
         <summary class="button">Columns</summary>
         <div class="menu-box">
-          {choices.map((one) => (
-            <label key={one.id} class="check"><input type="checkbox" checked={shown.includes(one.id)} onChange={(event) => change(one.id, event.currentTarget.checked)} /> {one.name}</label>
+          {choices.map((choice) => (
+            <label key={choice.id} class="check"><input type="checkbox" checked={shown.includes(choice.id)} onChange={(event) => change(choice.id, event.currentTarget.checked)} /> {choice.name}</label>
           ))}
         </div>
       </details>
       {shown.includes("metric") && (
         <label class="field"><span>Metric</span>
           <select value={metric} onChange={(event) => setQuery({ metric: event.currentTarget.value })}>
-            {metrics.map((one) => <option key={one} value={one}>{one}</option>)}
+            {metrics.map((key) => <option key={key} value={key}>{key}</option>)}
           </select></label>
       )}
     </>

@@ -44,13 +44,13 @@ export function Runs() {
   const [opened, setOpened] = useState<ReadonlySet<string>>(new Set());
   const [stops, setStops] = useState(false);
   const grouping = (query.get("group") ?? "") as Grouping;
-  const shown = useMemo(() => (runs.value?.items ?? []).filter((one) => wanted === "" || matches(one, wanted)), [runs.value, wanted]);
+  const shown = useMemo(() => (runs.value?.items ?? []).filter((run) => wanted === "" || matches(run, wanted)), [runs.value, wanted]);
   const rows = useMemo(() => rowsOf(shown, grouping), [shown, grouping]);
   const metrics = useMemo(() => metricsOf(shown), [shown]);
-  const metric = query.get("metric") ?? metrics.find((one) => /loss/i.test(one)) ?? metrics[0] ?? "";
+  const metric = query.get("metric") ?? metrics.find((key) => /loss/i.test(key)) ?? metrics[0] ?? "";
   const columns = shownColumns(query);
-  const chosen = shown.filter((one) => picked.has(one.run_id));
-  const live = chosen.filter((one) => !hasEnded(one.state) && owns(session, one));
+  const chosen = shown.filter((run) => picked.has(run.run_id));
+  const live = chosen.filter((run) => !hasEnded(run.state) && owns(session, run));
   const pick = (of: readonly Run[], on: boolean) => {
     const next = new Set(picked);
     for (const { run_id } of of) on ? next.add(run_id) : next.delete(run_id);
@@ -65,7 +65,7 @@ export function Runs() {
   const first: Column<Row>[] = [
     { name: "Choose", width: 0.5, cell: (row) => {
       const of = row.run ? [row.run] : row.runs;
-      return <input type="checkbox" aria-label={`Choose ${row.run ? "" : `all of ${row.kind} `}${row.name}`} checked={of.every((one) => picked.has(one.run_id))} onChange={(event) => pick(of, event.currentTarget.checked)} />;
+      return <input type="checkbox" aria-label={`Choose ${row.run ? "" : `all of ${row.kind} `}${row.name}`} checked={of.every((run) => picked.has(run.run_id))} onChange={(event) => pick(of, event.currentTarget.checked)} />;
     } },
     { name: "Run", width: 2.4, sort: (row) => row.name, cell: (row) => <Name row={row} open={isOpen(row)} turn={() => turn(row.key)} /> },
   ];
@@ -76,7 +76,7 @@ export function Runs() {
         <span class="tools">
           {chosen.length === 0 && <span class="quiet">Choose runs to compare or stop them.</span>}
           {live.length > 0 && <button type="button" class="danger" onClick={() => setStops(true)}>Stop {live.length}</button>}
-          {chosen.length > 0 && <a class="button primary" href={address(["compare"], { runs: chosen.map((one) => one.run_id).join(",") })}>Compare {chosen.length}</a>}
+          {chosen.length > 0 && <a class="button primary" href={address(["compare"], { runs: chosen.map((run) => run.run_id).join(",") })}>Compare {chosen.length}</a>}
         </span>
       }>
         <div class="tools">
@@ -85,12 +85,12 @@ export function Runs() {
           <label class="field"><span>State</span>
             <select value={state} onChange={(event) => setQuery({ state: event.currentTarget.value })}>
               <option value="">any</option>
-              {["QUEUED", "STARTING", "RUNNING", "RECOVERING", "RESIZING", "STOPPING", "SUCCEEDED", "FAILED", "STOPPED"].map((one) => <option key={one} value={one}>{one.toLowerCase()}</option>)}
+              {["QUEUED", "STARTING", "RUNNING", "RECOVERING", "RESIZING", "STOPPING", "SUCCEEDED", "FAILED", "STOPPED"].map((state) => <option key={state} value={state}>{state.toLowerCase()}</option>)}
             </select></label>
           <label class="field"><span>Group by</span>
             <select value={grouping} onChange={(event) => setQuery({ group: event.currentTarget.value })}>
               <option value="">driver, array, sweep</option>
-              {groupings.map((one) => <option key={one} value={one}>{one === "none" ? "nothing" : one}</option>)}
+              {groupings.map((grouping_kind) => <option key={grouping_kind} value={grouping_kind}>{grouping_kind === "none" ? "nothing" : grouping_kind}</option>)}
             </select></label>
           <ColumnChoice shown={columns} metrics={metrics} metric={metric} />
           {shown.length > 0 && <button type="button" onClick={() => pick(shown, chosen.length < shown.length)}>{chosen.length < shown.length ? `Choose all ${number(shown.length)}` : "Choose none"}</button>}

@@ -26,7 +26,7 @@ export function StopMany({ runs, close, done }: { runs: readonly Run[]; close: (
   return (
     <Dialog title={`Stop ${plural(runs.length, "run")}?`} confirm={`Stop ${plural(runs.length, "run")}`} danger act={act} close={close}>
       <ul class="plain-list">
-        {runs.slice(0, named_most).map((one) => <li key={one.run_id}><b><Words text={one.name} /></b>, by {one.user}, {plural(one.workers, "worker")}</li>)}
+        {runs.slice(0, named_most).map((run) => <li key={run.run_id}><b><Words text={run.name} /></b>, by {run.user}, {plural(run.workers, "worker")}</li>)}
         {runs.length > named_most && <li class="quiet">and {runs.length - named_most} more</li>}
       </ul>
       <p>They end, and the runs that their workers have submitted with them. Their checkpoints stay.</p>
