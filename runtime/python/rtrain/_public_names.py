@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import copyreg
 import functools
+import importlib
 import io
 import pkgutil
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -40,6 +42,8 @@ def pickler() -> Any:
         def reducer_override(self, obj: Any) -> Any:
             if isinstance(obj, types.CodeType):
                 return _with_file_name(self.dispatch_table[types.CodeType](obj), obj.co_filename)
+            if _is_special_module(obj):
+                return importlib.import_module, (obj.__name__,)
             if isinstance(obj, type) and obj in _public_names:
                 return pkgutil.resolve_name, (_public_names[obj],)
             if type(obj) in _public_names:
@@ -47,6 +51,14 @@ def pickler() -> Any:
             return super().reducer_override(obj)
 
     return Pickler
+
+
+def _is_special_module(value: Any) -> bool:
+    """Returns whether the value is an imported module of a class of its own, such as `torch.ops`, which cloudpickle cannot
+    pickle. cloudpickle sends it with each function that has the global `torch` and mentions a name `ops`.
+    """
+    is_module = isinstance(value, types.ModuleType) and type(value) is not types.ModuleType
+    return is_module and sys.modules.get(value.__name__) is value
 
 
 def _with_file_name(reduction: Any, file_name: str) -> Any:

@@ -1,59 +1,44 @@
-"""DeepSpeed inside the loop, on CPUs. The tests' environment does not include it: `pip install deepspeed` there
-enables this test.
-"""
+"""DeepSpeed's ZeRO on two CPU ranks, and on with one. The tests' environment does not include it: scripts/frameworks runs this."""
 
 from __future__ import annotations
 
 import importlib.util
+import os
+import pathlib
+import subprocess
+import sys
 
 import pytest
-from rtrain import train
-from rtrain.train import RunConfig, ScalingConfig
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("deepspeed") is None, reason="deepspeed is not installed")
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+IS_THERE = importlib.util.find_spec("deepspeed") is not None
+pytestmark = pytest.mark.skipif(
+    not IS_THERE and os.environ.get("RTRAIN_FRAMEWORKS") != "required", reason="deepspeed is not installed"
+)
 
 
-def test_zero_trains_alike_at_every_stage_on_all_ranks(cluster):
-    from rtrain.train.torch import TorchTrainer
+def trained(cluster, *options):
+    """Runs the example. Returns its last loss."""
+    command = [sys.executable, str(ROOT / "examples" / "deepspeed" / "train.py"), *map(str, options)]
+    environment = {**cluster.environment, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=500)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return float(done.stdout.rsplit("loss ", 1)[1].split()[0])
 
-    def loop(config):
-        import deepspeed
-        import torch
 
-        deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False  # gloo instead of a kernel that must be compiled
-        torch.manual_seed(0)
-        model = torch.nn.Linear(4, 1)
-        settings = {
-            "train_micro_batch_size_per_gpu": 4,
-            "optimizer": {"type": "SGD", "params": {"lr": 0.05}},
-            "zero_optimization": {"stage": config["stage"]},
-            "zero_allow_untested_optimizer": True,
-            "zero_force_ds_cpu_optimizer": False,
-        }
-        engine, *_ = deepspeed.initialize(
-            model=model, model_parameters=model.parameters(), config=settings, dist_init_required=False
+@pytest.fixture(scope="module")
+def undisturbed(cluster, tmp_path_factory):
+    """The losses of epochs 0 and 1 without ZeRO, in one run each."""
+    return [
+        trained(
+            cluster, "--stage", 0, "--epochs", epochs, "--name", cluster.name("zero"), "--storage", tmp_path_factory.mktemp("z")
         )
-        torch.manual_seed(1 + train.get_context().get_world_rank())
-        for _ in range(5):
-            batch = torch.randn(4, 4)
-            loss = ((engine(batch) - batch.sum(1, keepdim=True)) ** 2).mean()
-            engine.backward(loss)
-            engine.step()
-            train.report({"loss": loss.item()})
-        parameters = torch.cat([one.detach().flatten() for one in engine.module.parameters()])
-        everybody = [torch.empty_like(parameters) for _ in range(2)]
-        torch.distributed.all_gather(everybody, parameters)
-        return all(torch.equal(one, parameters) for one in everybody), parameters.tolist()
+        for epochs in (1, 2)
+    ]
 
-    results = {}
-    for stage in (0, 1):
-        result = TorchTrainer(
-            loop,
-            train_loop_config={"stage": stage},
-            scaling_config=ScalingConfig(num_workers=2),
-            run_config=RunConfig(name=cluster.name("deepspeed"), env={"DS_ACCELERATOR": "cpu"}),
-        ).fit()
-        assert len(result.all_metrics) == 5
-        alike, results[stage] = result.return_value
-        assert alike
-    assert results[0] == pytest.approx(results[1])
+
+@pytest.mark.parametrize("stage", range(4))
+def test_zero_trains_alike_and_goes_on_with_another_number_of_ranks(stage, undisturbed, cluster, tmp_path):
+    options = ("--stage", stage, "--name", cluster.name("zero"), "--storage", tmp_path)
+    assert trained(cluster, *options, "--epochs", 1) == pytest.approx(undisturbed[0], abs=2e-5)
+    assert trained(cluster, *options, "--epochs", 2, "--workers", 1) == pytest.approx(undisturbed[1], abs=2e-5)

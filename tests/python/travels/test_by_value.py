@@ -36,6 +36,16 @@ def test_installed_packages_below_the_driver_are_not_its_own(tmp_path, monkeypat
     assert {module.__name__ for module in own_modules()} == {"helpers", "pieces"}
 
 
+def test_a_module_of_a_class_of_its_own_is_pickled_by_name(monkeypatch) -> None:
+    class Ops(ModuleType):
+        def __reduce__(self):
+            raise TypeError("cannot pickle 'Ops' object")
+
+    made = Ops("special_ops")
+    monkeypatch.setitem(sys.modules, "special_ops", made)
+    assert pickle.loads(_public_names.dumps([made, made])) == [made, made]
+
+
 def registered() -> set[str]:
     return set(cloudpickle.list_registry_pickle_by_value())
 

@@ -77,6 +77,24 @@ def test_xgboost_grows_the_same_trees_on_two_halves_of_the_data(cluster, tmp_pat
     assert "5 rounds on 2 workers" in cluster.rtrain("logs", "xgboost", "--rank", "0")
 
 
+def test_accelerate_trains_by_ddp_as_a_script_and_sharded_in_fit(cluster, tmp_path):
+    script = ROOT / "examples/accelerate/train.py"
+    plain = cluster.run("run", "-n", 2, "--set", "env.OMP_NUM_THREADS=1", script.relative_to(ROOT), "--epochs", "1")
+    assert plain.returncode == 0 and "by DistributedDataParallel" in plain.stdout, f"{plain.stdout}\n{plain.stderr}"
+    command = [sys.executable, str(script), "--fit", "--shard", "--storage", str(tmp_path)]
+    outputs = []
+    for options in (["--epochs", "1"], ["--epochs", "2", "--workers", "1"]):
+        environment = {**cluster.env, "OMP_NUM_THREADS": "1"}
+        done = subprocess.run([*command, *options], env=environment, capture_output=True, text=True, timeout=280)
+        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+        outputs.append(done.stdout)
+    assert "epoch 0: accuracy" in outputs[0] and "by FSDPSequential" in outputs[0], outputs[0]
+    assert "goes on with epoch 1 on 1 ranks" in outputs[1], outputs[1]
+    accuracies = [float(printed.rsplit("accuracy ", 1)[1].split()[0]) for printed in outputs]
+    assert accuracies[0] < accuracies[1] and accuracies[1] > 0.7, outputs
+    assert {"__0_0.distcp", "__1_0.distcp"} <= files(manifests(tmp_path / "accelerate", "epoch")[0][0])
+
+
 MEET = """
 import json, os, socket
 from rtrain.train import collective
