@@ -353,6 +353,7 @@ def test_actors_are_found_by_their_names_within_a_program(home: Home) -> None:
     from rtrain._remote import _hub
     from rtrain._remote._channel import ChannelError, dial
     from rtrain._remote._cipher import Identity
+    from rtrain._remote._ends import name_of_asker
 
     @rtrain.remote
     def adds(name):
@@ -392,7 +393,7 @@ def test_actors_are_found_by_their_names_within_a_program(home: Home) -> None:
     host, _, port = hub.address.rpartition(":")
     for slot in (maker._slot.name, "0" * 16):
         try:
-            dial((host, int(port)), _hub.name_of_asker(slot), Identity(sys.argv[1]), 5)
+            dial((host, int(port)), name_of_asker(slot), Identity(sys.argv[1]), 5)
         except ChannelError as error:
             print(str(error).split(":")[0])
     """,

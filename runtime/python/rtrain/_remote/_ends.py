@@ -1,11 +1,20 @@
-"""Why a run of a remote call has ended, and where its worker reaches this process."""
+"""Small parts of the hub: why a run has ended, the messages about runs, and where workers reach this process."""
 
 from __future__ import annotations
 
 import socket
-from typing import Any
+import sys
+from collections.abc import Sequence
+from typing import Any, Protocol
 
-from rtrain._http import Head, part
+from rtrain._http import Head, HeadError, part
+
+ASKER = "@"
+
+
+class Run(Protocol):
+    what: str
+    run_id: str
 
 
 def cause(head: Head, run: dict[str, Any]) -> str:
@@ -23,3 +32,14 @@ def address_towards(place: tuple[str, int]) -> str:
     with socket.socket(kind, socket.SOCK_DGRAM) as probe:
         probe.connect(where)
         return str(probe.getsockname()[0])
+
+
+def name_of_asker(slot_name: str) -> str:
+    """Returns the slot that a worker dials to ask for names of actors, beside the connection for its calls."""
+    return ASKER + slot_name[1:]
+
+
+def not_stopped(slots: Sequence[Run], error: HeadError) -> None:
+    what = ", ".join(f"{slot.what} (run {slot.run_id})" for slot in slots)
+    ends = "; ".join(f"rtrain stop {slot.run_id}" for slot in slots)
+    print(f"rtrain: could not be stopped: {what}: {error.message}\nnext: {ends}", file=sys.stderr, flush=True)

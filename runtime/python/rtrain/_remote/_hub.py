@@ -35,7 +35,7 @@ from rtrain._remote._calls import Call, settle, unpacked_error
 from rtrain._remote._channel import SLOT_CHARACTERS, Channel, ChannelError, accept_all, dial
 from rtrain._remote._cipher import Identity
 from rtrain._remote._code import WorkingDir
-from rtrain._remote._ends import address_towards, cause
+from rtrain._remote._ends import ASKER, address_towards, cause, name_of_asker, not_stopped
 from rtrain._remote._errors import ActorDiedError, TaskCancelledError, WorkerCrashedError, task_error
 from rtrain._remote._refs import settled
 from rtrain._waiting import why_waits, without_times
@@ -51,15 +51,7 @@ _SUBMITTED_WITHIN_S = 5.0
 _KEY_OF_EARLIER_WORKERS = "RTRAIN_REMOTE_KEY"
 
 
-_ASKER = "@"
-
-
 answer_names: Callable[[Channel], None] | None = None  # for workers that dial `name_of_asker`
-
-
-def name_of_asker(slot_name: str) -> str:
-    """Returns the slot that a worker dials to ask for names of actors, beside the connection for its calls."""
-    return _ASKER + slot_name[1:]
 
 
 @dataclass
@@ -363,7 +355,7 @@ class Hub:
         try:
             self.stop_run(slot)
         except HeadError as error:
-            _not_stopped([slot], error)
+            not_stopped([slot], error)
 
     def until_gone(self, slot: Slot) -> None:
         """Waits until the process of the stopped run has ended and its resources are free. Raises TimeoutError or HeadError."""
@@ -449,10 +441,10 @@ class Hub:
             try:
                 self.stop_run(slot)
             except Unreachable as error:
-                _not_stopped(slots[number:], error)
+                not_stopped(slots[number:], error)
                 return
             except HeadError as error:
-                _not_stopped([slot], error)
+                not_stopped([slot], error)
 
     # -- threads -----------------------------------------------------------------------------------------------------------
     def _accept(self) -> None:
@@ -469,7 +461,7 @@ class Hub:
         return slot.identity
 
     def _answered(self, name: str, channel: Channel) -> None:
-        if name.startswith(_ASKER) and not self._closing:
+        if name.startswith(ASKER) and not self._closing:
             (answer_names or Channel.close)(channel)
             return
         with self._lock:
@@ -603,9 +595,3 @@ def checker(slot: Slot) -> Callable[[], None]:
             slot.died("the connection to the cluster was ended", TaskCancelledError)
 
     return check
-
-
-def _not_stopped(slots: list[Slot], error: HeadError) -> None:
-    what = ", ".join(f"{slot.what} (run {slot.run_id})" for slot in slots)
-    ends = "; ".join(f"rtrain stop {slot.run_id}" for slot in slots)
-    print(f"rtrain: could not be stopped: {what}: {error.message}\nnext: {ends}", file=sys.stderr, flush=True)

@@ -24,7 +24,8 @@ from rtrain._remote._actors._handle import ActorHandle, arrived
 from rtrain._remote._actors._slot import ActorSlot
 from rtrain._remote._channel import Channel, ChannelError, dial
 from rtrain._remote._cipher import own_identity
-from rtrain._remote._hub import ENDED, name_of_asker
+from rtrain._remote._ends import name_of_asker
+from rtrain._remote._hub import ENDED
 
 _DIAL_S = 5.0
 Key = tuple[str, str]  # namespace and name
