@@ -62,8 +62,31 @@ MACHINE_VERB = re.compile(
     r"(?<!`)\b(?:head|agent|node|worker|daemon|process|server)s? (?:tells?|hears?|says?|asks?|knows?|wants?|comes?|leaves?|goe?s? on)\b",
     re.IGNORECASE,
 )
-# Folders whose names are not yet checked. A folder leaves the list once it is done; none may be added.
-NAMES_NOT_YET = ("runtime/python/", "tests/python/")
+# Folders and files whose names are not yet checked. An entry leaves the list once it is done; none may be added.
+NAMES_NOT_YET = (
+    "runtime/python/rtrain/_remote/",
+    # "lanes" is a key of saved iteration states, and their classes are pickled with a Share.
+    "runtime/python/rtrain/data/_dealing/",
+    "runtime/python/rtrain/data/_in_streams/_places.py",
+    "runtime/python/rtrain/data/_in_streams/_sequences.py",
+    "runtime/python/rtrain/data/_plan.py",
+    "runtime/python/rtrain/data/_share.py",
+    # Attributes that pickles of datasets contain.
+    "runtime/python/rtrain/data/_iterator.py",
+    "runtime/python/rtrain/data/_joins.py",
+    "runtime/python/rtrain/data/_ops.py",
+    # `Trial.drawn` is stored in a sweep's file, and callbacks see it.
+    "runtime/python/rtrain/tune/_sweep.py",
+    "runtime/python/rtrain/tune/_trial.py",
+    "runtime/python/rtrain/tune/search/basic_variant.py",
+    # Tests of these, and of remote calls.
+    "tests/python/data/test_lane",
+    "tests/python/test_forks.py",
+    "tests/python/test_pickle_from_strangers.py",
+    "tests/python/test_remote_slots.py",
+    "tests/python/travels/test_channel.py",
+    "tests/python/travels/test_inherited.py",
+)
 
 
 def sentence_breaches(name: str, text: str) -> Iterator[str]:

@@ -167,7 +167,7 @@ class Head:
         return self._json("POST", path, query, {} if body is None else body)
 
     def put(self, path: str, content: bytes) -> None:
-        self._ask("PUT", path, None, content, {})
+        self._request("PUT", path, None, content, {})
 
     def delete(self, path: str, query: Mapping[str, object] | None = None) -> Any:
         return self._json("DELETE", path, query)
@@ -186,7 +186,7 @@ class Head:
 
     def exists(self, path: str) -> bool:
         try:
-            self._ask("HEAD", path, None, None, {})
+            self._request("HEAD", path, None, None, {})
         except NotFound:
             return False
         return True
@@ -196,13 +196,13 @@ class Head:
         if isinstance(content, bytes):
             digest = hashlib.sha256(content).hexdigest()
             if not self.exists(f"/v1/blobs/{digest}"):
-                self._ask("PUT", f"/v1/blobs/{digest}", None, content, {})
+                self._request("PUT", f"/v1/blobs/{digest}", None, content, {})
             return digest
         digest = file_digest(content)
         if not self.exists(f"/v1/blobs/{digest}"):
             size = pathlib.Path(content).stat().st_size
             with pathlib.Path(content).open("rb") as stream:
-                self._ask("PUT", f"/v1/blobs/{digest}", None, stream, {"Content-Length": str(size)})
+                self._request("PUT", f"/v1/blobs/{digest}", None, stream, {"Content-Length": str(size)})
         return digest
 
     def download(self, path: str, to_file: str | os.PathLike[str], query: Mapping[str, object] | None = None) -> str:
@@ -235,7 +235,7 @@ class Head:
         return piece
 
     def content(self, path: str, query: Mapping[str, object] | None = None) -> bytes:
-        return self._ask("GET", path, query, None, {})
+        return self._request("GET", path, query, None, {})
 
     # -- streams ------------------------------------------------------------------------------------------------------
     def follow(
@@ -313,42 +313,44 @@ class Head:
     # -- one request --------------------------------------------------------------------------------------------------
     def _json(self, method: str, path: str, query: Mapping[str, object] | None, body: object = None) -> Any:
         headers = {} if body is None else {"Content-Type": "application/json"}
-        text = self._ask(method, path, query, None if body is None else json.dumps(body).encode(), headers)
+        text = self._request(method, path, query, None if body is None else json.dumps(body).encode(), headers)
         try:
             return json.loads(text or b"{}")
         except ValueError as error:
             raise HeadError("internal", f"the head answered {method} {path} with something that is not JSON") from error
 
-    def _ask(self, method: str, path: str, query: Mapping[str, object] | None, body: Any, headers: dict[str, str]) -> bytes:
+    def _request(self, method: str, path: str, query: Mapping[str, object] | None, body: Any, headers: dict[str, str]) -> bytes:
         if not (body is None or isinstance(body, bytes)):  # a file, which must be rewound before a second try
             start = body.tell()
 
             def send() -> bytes:
                 body.seek(start)
-                return self._ask_once(method, path, query, body, headers)
+                return self._request_once(method, path, query, body, headers)
 
             return self._when_free(send)
-        return self._patiently(lambda: self._ask_once(method, path, query, body, headers))
+        return self._patiently(lambda: self._request_once(method, path, query, body, headers))
 
-    def _when_free(self, ask: Callable[[], _T]) -> _T:
+    def _when_free(self, attempt: Callable[[], _T]) -> _T:
         waits = _Waits()
         while True:
             try:
-                return ask()
+                return attempt()
             except Busy as busy:
                 waits.after(busy)
 
-    def _patiently(self, ask: Callable[[], _T]) -> _T:
+    def _patiently(self, attempt: Callable[[], _T]) -> _T:
         deadline = time.monotonic() + self.patience_s
         while True:
             try:
-                return self._when_free(ask)
+                return self._when_free(attempt)
             except Unreachable:
                 if time.monotonic() > deadline:
                     raise
             time.sleep(_AGAIN_S)
 
-    def _ask_once(self, method: str, path: str, query: Mapping[str, object] | None, body: Any, headers: dict[str, str]) -> bytes:
+    def _request_once(
+        self, method: str, path: str, query: Mapping[str, object] | None, body: Any, headers: dict[str, str]
+    ) -> bytes:
         connection = self._connection()
         again = connection.sock is not None and (body is None or isinstance(body, bytes)) and method != "POST"
         try:

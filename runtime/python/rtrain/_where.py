@@ -160,7 +160,7 @@ def _connect(address: str | None, wishes: dict[str, float], storage: Any, enviro
         return _start_local(wishes, storage, environment, before)
     if address not in (None, "auto"):
         _point_to(str(address))
-    elif address is None and _nobody_to_ask():
+    elif address is None and _has_no_cluster():
         return _start_local(wishes, storage, environment, before)
     try:
         head = Head.current()
@@ -176,7 +176,7 @@ def _connect(address: str | None, wishes: dict[str, float], storage: Any, enviro
     return _Connection(ClusterInfo(head.place.address, local=False, runtime_env=environment), os.getpid(), before, None)
 
 
-def _nobody_to_ask() -> bool:
+def _has_no_cluster() -> bool:
     """Returns true if no cluster is configured, or only one on this machine that has stopped."""
     place = current_place()
     if place is None:

@@ -227,7 +227,7 @@ def test_a_busy_head_is_asked_again_when_it_says_and_not_for_ever(monkeypatch, t
         BusyTwice.bodies.clear()
         (tmp_path / "blob").write_bytes(b"content")
         with (tmp_path / "blob").open("rb") as stream:
-            head._ask("PUT", "/v1/blobs/x", None, stream, {"Content-Length": "7"})
+            head._request("PUT", "/v1/blobs/x", None, stream, {"Content-Length": "7"})
         assert BusyTwice.bodies == [b"content"] * 3  # a file is sent again as a whole
 
         BusyTwice.bodies.clear()

@@ -20,7 +20,7 @@ def test_grids_are_crossed_as_nested_loops_are_and_repeated():
     assert [(one["a"], one["deep"]["b"]) for one in configs(space, 6)] == [
         (1, "x"), (1, "y"), (2, "x"), (2, "y"), (1, "x"), (1, "y"),
     ]  # fmt: skip
-    assert variant(space, 1, 3).drawn == {"a": 2, "deep/b": "y"}
+    assert variant(space, 1, 3).differing == {"a": 2, "deep/b": "y"}
     assert space["a"] == {"grid_search": [1, 2]}, "the space itself is not touched"
 
 
@@ -40,8 +40,8 @@ def test_the_same_seed_draws_the_same_and_a_variant_needs_none_before_it():
 
 def test_a_constant_grid_draws_once_for_each_round():
     space = {"a": tune.grid_search([1, 2]), "lr": tune.uniform(0, 1)}
-    drawn = [one["lr"] for one in configs(space, 4, constant_grid_search=True)]
-    assert drawn[0] == drawn[1] != drawn[2] == drawn[3]
+    rates = [one["lr"] for one in configs(space, 4, constant_grid_search=True)]
+    assert rates[0] == rates[1] != rates[2] == rates[3]
 
 
 @pytest.mark.parametrize(
@@ -60,10 +60,10 @@ def test_a_constant_grid_draws_once_for_each_round():
 )
 def test_what_is_drawn_lies_within_the_bounds_and_reaches_them(domain, fits):
     rng = random.Random(3)
-    drawn = [domain.sample(rng) for _ in range(400)]
-    assert all(fits(one) and domain.is_valid(one) for one in drawn), drawn
-    if len(set(drawn)) < 20:
-        assert {str(one) for one in drawn} == {str(one) for one in drawn[:200]}, "all of the few values come up"
+    samples = [domain.sample(rng) for _ in range(400)]
+    assert all(fits(one) and domain.is_valid(one) for one in samples), samples
+    if len(set(samples)) < 20:
+        assert {str(one) for one in samples} == {str(one) for one in samples[:200]}, "all of the few values come up"
 
 
 def test_a_logarithm_is_evenly_spread():
@@ -157,20 +157,20 @@ def test_num_samples_repeats_the_grid_and_points_come_first():
 def test_the_seed_comes_from_the_argument_the_environment_or_random(monkeypatch):
     space = {"b": tune.uniform(0, 1)}
 
-    def drawn(**spec):
+    def suggested_by(**spec):
         return suggestions(BasicVariantGenerator(), space, num_samples=2, **spec)[0]
 
-    assert drawn(seed=5) == drawn(seed=5) != drawn(seed=6)
+    assert suggested_by(seed=5) == suggested_by(seed=5) != suggested_by(seed=6)
     monkeypatch.setenv("RTRAIN_TUNE_SEED", "5")
-    assert drawn() == drawn(seed=5)
+    assert suggested_by() == suggested_by(seed=5)
     monkeypatch.setenv("RTRAIN_TUNE_SEED", "five")
     with pytest.raises(ValueError, match="RTRAIN_TUNE_SEED is 'five'"):
-        drawn()
+        suggested_by()
     monkeypatch.delenv("RTRAIN_TUNE_SEED")
     random.seed(9)
-    before = drawn()
+    before = suggested_by()
     random.seed(9)
-    assert drawn() == before
+    assert suggested_by() == before
 
 
 class Counting(Searcher):

@@ -188,7 +188,7 @@ class Parquet(OfFiles):
         if not self.files.far:
             return super().begin(place)
         opened = self.random_file(self._units[place][0], self._ranges(place))
-        return lambda piece: self.told(place, piece, self._blocks(place, piece, opened))
+        return lambda piece: self.completed(place, piece, self._blocks(place, piece, opened))
 
     def blocks(self, place: int, piece: int) -> Iterator[Block]:
         self.groups()

@@ -328,12 +328,12 @@ def agreed(share: Share, exchange: Exchange) -> None:
 
 def _counted(share: Share, exchange: Exchange) -> tuple[int | None, int]:
     """Returns the rows, and a number that depends on their pieces. The ranks count together if the plan does not give the rows."""
-    tells = share.rank == 0 and share.node.rows() is None
+    announces = share.rank == 0 and share.node.rows() is None
     begun = time.monotonic()
-    if tells:
+    if announces:
         _tell(f"counts the rows of {share.node.says()} before {share.world} ranks share them")
     count_all(share.node, share.rank, share.world, exchange)
-    if tells:
+    if announces:
         again = ", ".join(undeclared(share.node))
         hint = f"; {again} ran once for that, which udf_modifying_row_count=False spares where the number of rows is kept"
         _tell(f"counting took {time.monotonic() - begun:.1f} s{hint if again else ''}")

@@ -92,9 +92,9 @@ def tell_end(callbacks: list[UserCallback], context: TrainRunContext) -> None:
 
 
 @contextlib.contextmanager
-def told_of_end(callbacks: list[UserCallback], context: TrainRunContext) -> Iterator[None]:
-    """Calls `after_run` of the callbacks after the block. If the block and a callback raise, the block's exception is
-    raised, and the callback's is printed.
+def end_reported(callbacks: list[UserCallback], context: TrainRunContext) -> Iterator[None]:
+    """Calls `after_run` after the block. If the block raised too, its exception is raised, and that of the callback
+    is printed.
     """
     try:
         yield

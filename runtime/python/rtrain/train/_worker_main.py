@@ -45,7 +45,7 @@ def main() -> int:
     if working_dir := os.environ.get("RTRAIN_WORKING_DIR") or os.environ.get("RTRAIN_START_DIR"):
         sys.path.insert(1, working_dir)
     _behind.fail = functools.partial(_failed_behind, facts)
-    with _files(payload.header.get("log_to_file")), _cause_is_told(facts):
+    with _files(payload.header.get("log_to_file")), _cause_is_reported(facts):
         with _no_collections():
             loop, config = payload.part("loop"), payload.part("config")
             _setup.prepare(session, payload)
@@ -214,9 +214,9 @@ def _leave(run_id: str, key: str, value: object) -> None:
 
 
 @contextlib.contextmanager
-def _cause_is_told(facts: Facts) -> Iterator[None]:
-    """If the loop raises an exception, sends its text as the cause of the failure, with the user's deepest frame first,
-    for `describe` and the driver. Also sends the exception itself if it can be pickled.
+def _cause_is_reported(facts: Facts) -> Iterator[None]:
+    """Sends the text of the loop's exception, with the user's deepest frame first, for `describe` and the driver.
+    Sends the exception itself too, if it can be pickled.
     """
     try:
         yield

@@ -71,7 +71,7 @@ class WorkerGroup:
 
         Raises RuntimeError if a rank raises; its text contains the rank and the traceback.
         """
-        return self._ask(None, function, arguments, named)
+        return self._request(None, function, arguments, named)
 
     def execute_single(self, worker_index: int, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         """Calls `function` on the rank `worker_index` and returns the result.
@@ -80,9 +80,9 @@ class WorkerGroup:
         """
         if not 0 <= worker_index < len(self):
             raise IndexError(f"there is no rank {worker_index}: the run has {len(self)} workers")
-        return self._ask(worker_index, function, arguments, named)[worker_index]
+        return self._request(worker_index, function, arguments, named)[worker_index]
 
-    def _ask(self, rank: int | None, function: Any, arguments: Any, named: Any) -> list[Any]:
+    def _request(self, rank: int | None, function: Any, arguments: Any, named: Any) -> list[Any]:
         from rtrain.train._archive._package import dumps
 
         call = dumps((rank, function, arguments, named), f"worker_group.execute({getattr(function, '__name__', 'function')})")

@@ -205,7 +205,7 @@ def _row(result: TrialResult, metric: str | None, mode: str | None) -> dict[str,
     }
 
 
-def stored_results(trial: Trial, known: list[Result], ask: Callable[[str, str], Result | None]) -> list[Result]:
+def stored_results(trial: Trial, known: list[Result], read_run: Callable[[str, str], Result | None]) -> list[Result]:
     """One Result for each of the trial's runs, in their order. The Result of a run that ended under an
     earlier driver is read from its directory, else from the cluster; the last run of a trial that is not over has none yet."""
     ended = {
@@ -221,7 +221,7 @@ def stored_results(trial: Trial, known: list[Result], ask: Callable[[str, str], 
         try:
             results.append(Result.from_path(leg.run_path))
         except (RuntimeError, OSError, ValueError):
-            leg_results = ask(leg.run_id, leg.run_path)
+            leg_results = read_run(leg.run_id, leg.run_path)
             if leg_results is not None:
                 results.append(leg_results)
     return [*results, *ended.values()]

@@ -297,7 +297,7 @@ class Tuner:
     def _grid_of(
         self, trials: list[Trial], results: dict[str, list[Result]], folder: pathlib.Path, head: Head | None = None
     ) -> ResultGrid:
-        def ask(run_id: str, run_path: str) -> Result | None:
+        def read_run(run_id: str, run_path: str) -> Result | None:
             try:
                 head_in_use = head or Head.current()
                 run = head_in_use.get(f"/v1/runs/{part(run_id)}")
@@ -307,7 +307,8 @@ class Tuner:
 
         checkpoint_rules = self._run_config.checkpoint_config.job() if self._run_config.checkpoint_config is not None else {}
         trial_results = [
-            trial_result(trial, stored_results(trial, results.get(trial.trial_id, []), ask), checkpoint_rules) for trial in trials
+            trial_result(trial, stored_results(trial, results.get(trial.trial_id, []), read_run), checkpoint_rules)
+            for trial in trials
         ]
         return ResultGrid(trial_results, str(folder), *self._metric_and_mode)
 

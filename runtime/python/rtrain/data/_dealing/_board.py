@@ -181,10 +181,10 @@ class Relay:
 
     def __init__(self) -> None:
         host = os.environ.get("MASTER_ADDR") or "127.0.0.1"
-        self._door = socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+        self._listener = socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
         slot = secrets.token_hex(SLOT_CHARACTERS // 2)
         key = secrets.token_bytes(KEY_BYTES) if own_identity() is None else b""
-        self.address = Address(host, self._door.getsockname()[1], slot, key)
+        self.address = Address(host, self._listener.getsockname()[1], slot, key)
         self._lock = threading.Lock()
         self._channels: list[Channel] = []
         self._log: dict[tuple[int, int], collections.deque[list[Any]]] = {}  # messages by epoch
@@ -192,7 +192,7 @@ class Relay:
 
     def _accept(self) -> None:
         secret = self.address.secret()
-        accept_all(self._door, {self.address.slot: secret}.get, self._serve)
+        accept_all(self._listener, {self.address.slot: secret}.get, self._serve)
 
     def _serve(self, slot: str, channel: Channel) -> None:
         with contextlib.suppress(OSError):

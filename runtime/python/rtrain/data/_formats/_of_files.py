@@ -62,9 +62,9 @@ class OfFiles(Source):
         return path
 
     def open(self, place: Any, piece: int) -> Iterator[Block]:
-        return self.told(place, piece, self.blocks(place, piece))
+        return self.completed(place, piece, self.blocks(place, piece))
 
-    def told(self, place: Any, piece: int, blocks: Iterator[Block]) -> Iterator[Block]:
+    def completed(self, place: Any, piece: int, blocks: Iterator[Block]) -> Iterator[Block]:
         """Yields a group's blocks from piece `piece` on, with all columns. Errors name the file."""
         path = self.where(place)
         for number, block in enumerate(self.named(place, blocks), piece):

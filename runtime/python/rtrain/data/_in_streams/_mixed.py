@@ -133,13 +133,13 @@ class Mixed(Found):
             return self.reader(source, self._of_source(source, turn.passes[source], order), stream, at)
 
         readers = [opened(source, turn, at) for source, at in enumerate(places)]
-        drawn = _Drawn(mixing, turn, readers, opened, lambda source: self._refuse_empty(source, 0, order))
+        mixed = _MixedRows(mixing, turn, readers, opened, lambda source: self._refuse_empty(source, 0, order))
         while True:
-            end = (drawn.turn.row // self.each + 1) * self.each
-            blocks = [self._union.fitted(block) for block in drawn.blocks(end if rows is None else min(end, rows))]
+            end = (mixed.turn.row // self.each + 1) * self.each
+            blocks = [self._union.fitted(block) for block in mixed.blocks(end if rows is None else min(end, rows))]
             if not blocks:
                 return
-            yield _block.concat(blocks), [drawn.turn.written(), [reader.place for reader in drawn.readers]]
+            yield _block.concat(blocks), [mixed.turn.written(), [reader.place for reader in mixed.readers]]
 
 
 _SALT = 0x6D6978
@@ -153,7 +153,7 @@ class _Lengths:
     rows: list[int]
 
 
-class _Drawn:
+class _MixedRows:
     """The rows of a mixed stream, read from its sources."""
 
     def __init__(

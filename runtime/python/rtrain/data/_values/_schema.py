@@ -55,7 +55,7 @@ def wider(types: Types, others: Types, what: str, where: str) -> Types:
         both = kind if name not in merged else _common(merged[name], kind)
         if both is None:
             raise TypeError(
-                f"the column {name!r} holds {_said(merged[name])} in {what} and {_said(kind)} in {where}, and no type holds all of their "
+                f"the column {name!r} holds {_kind_text(merged[name])} in {what} and {_kind_text(kind)} in {where}, and no type holds all of their "
                 "values; convert it to one type"
             )
         merged[name] = both
@@ -72,7 +72,7 @@ def _common(left: Any, right: Any) -> Any | None:
     return _types.common(left, right)
 
 
-def _said(kind: Any) -> str:
+def _kind_text(kind: Any) -> str:
     return "arrays or other objects" if kind is object else str(kind)
 
 

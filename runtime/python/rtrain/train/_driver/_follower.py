@@ -61,13 +61,12 @@ class Driver:
     say: Callable[[str], None] = lambda text: print(f"rtrain: {text}", file=sys.stderr, flush=True)
     _news: queue.Queue[tuple[str, Any]] = field(default_factory=queue.Queue)
     _ended: threading.Event = field(default_factory=threading.Event)
-    _attempts_said: set[int] = field(default_factory=set)
-    _failures_told: set[int] = field(default_factory=set)
-    # reports for which the callbacks have not been called yet
-    _untold: deque[dict[str, Any]] = field(default_factory=deque)
+    _attempts_shown: set[int] = field(default_factory=set)
+    _failures_shown: set[int] = field(default_factory=set)
+    _untold: deque[dict[str, Any]] = field(default_factory=deque)  # reports that the callbacks were not called for yet
     _explained: str = ""
-    _notices_said: int = 0  # number of the newest event that was shown
-    # key: a notice's text without numbers; value: time of the last such notice
+    _newest_notice_shown: int = 0  # id of the last event shown
+    # The time of the last notice, by its text without numbers.
     _notices_alike: dict[str, float] = field(default_factory=dict)
     _run: dict[str, Any] = field(default_factory=dict)
 
@@ -87,7 +86,7 @@ class Driver:
 
     def follow(self) -> dict[str, Any]:
         self._run = self.head.get(self.route)
-        self._notices_said = self._before_newest_notice()
+        self._newest_notice_shown = self._before_newest_notice()
         printer = Printer()
         threads = [self._thread("events", "/v1/events", {"run": self.run_id})]
         if self.callbacks:
@@ -190,7 +189,7 @@ class Driver:
         if self._run["state"] == "QUEUED":
             self._explain()
         number = int(self._run.get("attempt") or 0)
-        if number and number not in self._attempts_said:
+        if number and number not in self._attempts_shown:
             self._show_attempt(number, printer)
 
     def _explain(self) -> None:
@@ -204,7 +203,7 @@ class Driver:
         attempt = next((candidate for candidate in self._attempts() if candidate["number"] == number), None)
         if attempt is None or (any(not worker["pid"] for worker in attempt["workers"]) and self._run["state"] not in TERMINAL):
             return
-        self._attempts_said.add(number)
+        self._attempts_shown.add(number)
         nodes: dict[str, dict[str, Any]] = {}
         with contextlib.suppress(HeadError):
             nodes = {node["node"]: node for node in self.head.items("/v1/nodes")}
@@ -240,8 +239,8 @@ class Driver:
         """Shows an agent's notice about the run, such as ranks that have not reported, or a checkpoint that was not
         written.
         """
-        if isinstance(event, dict) and event.get("kind") == "Notice" and int(event["id"]) > self._notices_said:
-            self._notices_said = int(event["id"])
+        if isinstance(event, dict) and event.get("kind") == "Notice" and int(event["id"]) > self._newest_notice_shown:
+            self._newest_notice_shown = int(event["id"])
             text, now = str(event["text"]), time.monotonic()
             shape = _NUMBER.sub("", text)
             if now - self._notices_alike.get(shape, -_ALIKE_S) >= _ALIKE_S:
@@ -309,9 +308,9 @@ class Driver:
             return
         for attempt in self._attempts():
             failures = worker_failures(attempt)
-            if attempt["number"] in self._failures_told or not failures or attempt["state"] not in (*TERMINAL, "LOST"):
+            if attempt["number"] in self._failures_shown or not failures or attempt["state"] not in (*TERMINAL, "LOST"):
                 continue
-            self._failures_told.add(attempt["number"])
+            self._failures_shown.add(attempt["number"])
             exceptions = _raised.exceptions(self.head, self._run, int(attempt["number"]), failures)
             with self._ended_by_callbacks():
                 for callback in self.callbacks:

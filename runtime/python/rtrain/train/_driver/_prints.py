@@ -23,9 +23,8 @@ class Printer:
         self.nodes: dict[int, str] = nodes if nodes is not None else {}
         self._waiting: dict[tuple[str, str], list[int]] = {}
         self._since: dict[tuple[str, str], float] = {}
-        # key: rank and stream; value: the newest state of a line that has not ended
-        self._states: dict[tuple[int, str], str] = {}
-        self._drawn = False
+        self._states: dict[tuple[int, str], str] = {}  # newest state of a line that has not ended, by rank and stream
+        self._is_state_shown = False
         self._lock = threading.Condition()
         self._closed = False
         self._thread = threading.Thread(target=self._write_ripe, daemon=True, name="rtrain-prints")
@@ -88,8 +87,8 @@ class Printer:
         self._draw_state()
 
     def _hide_state(self) -> None:
-        if self._drawn:
-            self._drawn = False
+        if self._is_state_shown:
+            self._is_state_shown = False
             sys.stdout.write("\r\x1b[K")
             sys.stdout.flush()
 
@@ -102,7 +101,7 @@ class Printer:
         room = shutil.get_terminal_size().columns - 1 - len(more)
         sys.stdout.write(f"({self._who([rank])}) {self._states[rank, stream]}"[: max(room, 0)] + more)
         sys.stdout.flush()
-        self._drawn = True
+        self._is_state_shown = True
 
     def _who(self, ranks: list[int]) -> str:
         nodes = {self.nodes.get(rank, "") for rank in ranks}

@@ -24,7 +24,7 @@ from rtrain.train._driver._restore import differences
 from rtrain.train._driver._training import Training
 from rtrain.train._driver._validation import Validator
 from rtrain.train._result import Result
-from rtrain.train._run_context import TrainRunContext, checked, told_of_end
+from rtrain.train._run_context import TrainRunContext, checked, end_reported
 from rtrain.train._run_directory import _elsewhere, _filesystems, _views
 from rtrain.train._session import _reported
 from rtrain.train._values import _names
@@ -458,7 +458,7 @@ def finished(head: Head, run: dict[str, Any], callbacks: list[Any], context: Tra
     """
     head = Head(head.place, patience_s=HEAD_AWAY_S)
     driver = Driver(head, run["run_id"], run["name"], callbacks, context, prints=_where.shows_prints(), backend=backend)
-    with told_of_end(callbacks, context):
+    with end_reported(callbacks, context):
         with driver.interrupts.watched():
             driver.tell_begin()
             validator = Validator(head, run)

@@ -23,7 +23,7 @@ from rtrain.train._driver._training import Training
 from rtrain.train._local._ranks import Alone, Ranks, UnderTorchrun, node_name, torchruns_own_name, under_torchrun
 from rtrain.train._local._session import LocalSession
 from rtrain.train._result import Result
-from rtrain.train._run_context import TrainRunContext, UserCallback, callback_errors, checked, told_of_end
+from rtrain.train._run_context import TrainRunContext, UserCallback, callback_errors, checked, end_reported
 from rtrain.train._run_directory import _elsewhere, _views
 from rtrain.train._run_directory._writer import Directory
 from rtrain.train._values import _names
@@ -70,7 +70,7 @@ class _Fit:
         with contextlib.closing(directory), _kept_code(self.trainer):
             self._furnish(session)
             _tracking.start(facts, _trackers(self.trainer.run_config))
-            with told_of_end(self.callbacks, context):
+            with end_reported(self.callbacks, context):
                 with callback_errors():
                     for callback in self.callbacks:
                         callback.before_run(context)

@@ -78,7 +78,7 @@ class ClusterSession:
         if self.sweeper is not None and call.directory is not None:
             self.sweep()
         if call.validation:
-            self._ask_for_validation(call)
+            self._request_validation(call)
         if self.stop is not None:
             self._end_when_reached(call)
 
@@ -103,7 +103,7 @@ class ClusterSession:
         self._reports.given_away.add(directory)
         return directory
 
-    def _ask_for_validation(self, call: ReportCall) -> None:
+    def _request_validation(self, call: ReportCall) -> None:
         """Requests a validation, on rank 0. Waits for the commit first, since the request needs the committed name."""
         if self.facts.world_rank != 0:
             return
@@ -112,7 +112,7 @@ class ClusterSession:
         self.flush(None)
         committed = self.get_checkpoint()
         if committed is not None:
-            _validations.ask(_worker.head(), self.facts.run_id, committed.name, call.validation)
+            _validations.request(_worker.head(), self.facts.run_id, committed.name, call.validation)
 
     def _end_when_reached(self, call: ReportCall) -> None:
         """Calls the run's `stop` on rank 0. Every rank ends at the same report."""

@@ -23,7 +23,7 @@ _KNOWN_TRIES, _KNOWN_PAUSE_S = 1200, 0.05
 PENDING = ReportedCheckpointStatus.PENDING_VALIDATION.value
 
 
-def ask(head: Head, run_id: str, directory: str, task: object) -> None:
+def request(head: Head, run_id: str, directory: str, task: object) -> None:
     """Requests the validation of a checkpoint."""
     config = task if isinstance(task, ValidationTaskConfig) else ValidationTaskConfig()
     wish = {

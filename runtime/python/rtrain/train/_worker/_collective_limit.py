@@ -142,17 +142,17 @@ class Watch:
     def _look(self) -> None:
         pause = min(2.0, self._every_s / 8)
         seen: Coming | None = None
-        told_at = 0.0
+        report_due_s = 0.0
         while not self._ended.wait(pause):
             if (waiting := self._waiting) is None:
                 continue
             coming, since = waiting
             waited = time.monotonic() - since
             if coming is not seen and waited > pause:
-                seen, told_at = coming, self._every_s
+                seen, report_due_s = coming, self._every_s
                 coming.leave_word()
-            if coming is seen and waited >= told_at:
-                told_at = 2 * waited
+            if coming is seen and waited >= report_due_s:
+                report_due_s = 2 * waited
                 self._tell(coming, waited)
 
     def _tell(self, coming: Coming, waited: float) -> None:

@@ -45,7 +45,7 @@ class RankShare(Sampler[Any]):
     def __iter__(self) -> Iterator[Any]:
         if not isinstance(self.whole, Sized):
             return itertools.islice(iter(self.whole), self.rank, None, self.num_replicas)
-        with drawn_alike(self.seed + self.epoch, None):
+        with seeded_alike(self.seed + self.epoch, None):
             items = list(self.whole)
         if items:
             missing = -len(items) % self.num_replicas
@@ -64,9 +64,9 @@ class RankShare(Sampler[Any]):
 
 
 @contextlib.contextmanager
-def drawn_alike(seed: int, sampler: Any) -> Iterator[None]:
-    """Seeds the generators that a sampler may use. Its own generator is seeded permanently, those of torch, `random`
-    and NumPy during the block.
+def seeded_alike(seed: int, sampler: Any) -> Iterator[None]:
+    """Seeds the generators of a sampler: its own one permanently, those of torch, `random` and NumPy during the
+    block.
     """
     own = own_generator(sampler)
     if own is not None:

@@ -22,7 +22,7 @@ from rtrain.train.torch._deal import Deal, padded
 from rtrain.train.torch._global_batch import GlobalBatches
 from rtrain.train.torch._place import Place
 from rtrain.train.torch._placed import Wanted
-from rtrain.train.torch._samplers import RankShare, drawn_alike, is_divided
+from rtrain.train.torch._samplers import RankShare, is_divided, seeded_alike
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Dealing:
 
     def order(self, seed: int) -> Sequence[Any] | torch.Tensor:
         if type(self.sampler) is RankShare:
-            with drawn_alike(seed, self.sampler.whole):
+            with seeded_alike(seed, self.sampler.whole):
                 return list(self.sampler.whole)
         if type(self.sampler) is RandomSampler or (type(self.sampler) is DistributedSampler and self.sampler.shuffle):
             return torch.randperm(self.rows, generator=torch.Generator().manual_seed(seed % 2**63))
@@ -223,20 +223,20 @@ class Walked:
     def __iter__(self) -> Iterator[Wanted]:
         kind, begin = self.kind, self.begin
         self._fetched.clear()
-        with contextlib.nullcontext() if kind.divides_itself else drawn_alike(begin.seed + begin.epoch, kind.sampler):
+        with contextlib.nullcontext() if kind.divides_itself else seeded_alike(begin.seed + begin.epoch, kind.sampler):
             turns, check = self._skipped()
             ahead = next(turns, None)  # most samplers draw their whole order together with the first unit
         left = iter(()) if ahead is None else itertools.chain([ahead], turns)
-        drawn = begin.delivered
+        sampled = begin.delivered
         while True:
             chosen = list(itertools.islice(left, kind.shape.each))
             own = [turn[kind.rank] for turn in chosen if kind.rank < len(turn)]
             if not own or (kind.shape.drop_last and len(own) < kind.shape.each):
                 return
-            positions = range(drawn + kind.rank, drawn + kind.rank + len(own) * kind.ranks, kind.ranks)
-            drawn += sum(map(len, chosen))
+            positions = range(sampled + kind.rank, sampled + kind.rank + len(own) * kind.ranks, kind.ranks)
+            sampled += sum(map(len, chosen))
             check = None if check is None else _checksum(itertools.chain.from_iterable(chosen), check)
-            self._fetched.append((drawn, check))
+            self._fetched.append((sampled, check))
             yield kind.shape.wanted(own, (begin.seed, begin.epoch), positions)
 
     def _skipped(self) -> tuple[Iterator[list[Any]], int | None]:
@@ -326,8 +326,8 @@ def _checksum(units: Iterable[Any], before: int) -> int | None:
     return zlib.crc32(numbers.tobytes(), before)
 
 
-def _compare(expected: int, drawn: int | None, sampler: Any) -> None:
-    if drawn is not None and drawn != expected:
+def _compare(expected: int, checksum: int | None, sampler: Any) -> None:
+    if checksum is not None and checksum != expected:
         own = sampler.whole if type(sampler) is RankShare else sampler
         raise ValueError(
             f"{type(own).__name__} drew other indices than in the epoch that the loader's state was taken in, so that what is left of the epoch is "

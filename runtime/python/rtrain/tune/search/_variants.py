@@ -20,7 +20,7 @@ class SpaceError(ValueError):
 @dataclass(frozen=True)
 class Variant:
     config: dict[str, Any]
-    drawn: dict[str, Any]  # "a/b" to the value, of what differs among the trials
+    differing: dict[str, Any]  # "a/b" to the value, of what differs among the trials
 
 
 class _NotYet(Exception):

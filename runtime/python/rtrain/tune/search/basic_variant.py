@@ -71,7 +71,7 @@ class BasicVariantGenerator(Searcher):
             index -= len(self._points)
         next_variant = _variants.variant(space, self.seed, index, constant_grid_search=self._constant_grid)
         self._at += 1
-        self.drawn = next_variant.drawn
+        self.drawn = next_variant.differing
         return next_variant.config
 
 
