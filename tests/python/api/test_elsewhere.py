@@ -103,7 +103,7 @@ def test_a_run_below_a_folder_of_a_file_system_is_shown_there_in_driver_workers_
     given = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
     shown = []
 
-    class Tells(train.UserCallback):
+    class RecordsPaths(train.UserCallback):
         def after_report(self, run_context, metrics, checkpoint):
             shown.append((checkpoint.path, checkpoint.filesystem))
 
@@ -117,7 +117,9 @@ def test_a_run_below_a_folder_of_a_file_system_is_shown_there_in_driver_workers_
 
     name = cluster.name("below")
     result = DataParallelTrainer(
-        loop, run_config=RunConfig(name, "runs", given, callbacks=[Tells()]), validation_config=train.ValidationConfig(judged)
+        loop,
+        run_config=RunConfig(name, "runs", given, callbacks=[RecordsPaths()]),
+        validation_config=train.ValidationConfig(judged),
     ).fit()
     path = f"runs/{name}/{result.checkpoint.name}"
     assert result.return_value == (path, [path], given) and shown == [(path, given)]

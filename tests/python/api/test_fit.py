@@ -114,13 +114,13 @@ def test_with_minus_one_failures_a_run_goes_on_until_it_succeeds_and_each_attemp
 
 
 def test_describe_shows_the_user_s_deepest_frame_first_and_folds_torch_s(cluster):
-    def forward_of_mine():
+    def user_forward():
         import torch
 
         return torch.nn.Sequential(torch.nn.Linear(2, 2))(torch.zeros(3, 7))
 
     def loop():
-        forward_of_mine()
+        user_forward()
 
     name = cluster.name("shapes")
     with pytest.raises(train.WorkerGroupError):
@@ -129,9 +129,9 @@ def test_describe_shows_the_user_s_deepest_frame_first_and_folds_torch_s(cluster
     what = "RuntimeError: mat1 and mat2 shapes cannot be multiplied (3x7 and 2x2)"
     place = next(number for number, line in enumerate(lines) if line.startswith("First failure, attempt 1: rank 0"))
     assert lines[place].endswith(what)
-    assert "test_fit.py:" in lines[place + 1] and ", in forward_of_mine: return torch.nn" in lines[place + 1]
+    assert "test_fit.py:" in lines[place + 1] and ", in user_forward: return torch.nn" in lines[place + 1]
     frames = [line for line in lines[place + 2 :] if line.startswith("  ") and not line.startswith("    ")]
-    assert [frame.rpartition(", in ")[2].strip() for frame in frames if "test_fit.py" in frame] == ["loop", "forward_of_mine"]
+    assert [frame.rpartition(", in ")[2].strip() for frame in frames if "test_fit.py" in frame] == ["loop", "user_forward"]
     assert all("test_fit.py" in frame or frame.endswith(" frames of libraries") for frame in frames), frames
     assert lines[-1].startswith("Last lines: rtrain logs ")
     for line in (line for line in lines[:place] if what in line):

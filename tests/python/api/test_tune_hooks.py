@@ -106,7 +106,7 @@ def test_every_hook_is_called_and_a_trainable_s_requests_are_carried_out(cluster
     calls = tmp_path / "calls"
     kind = recording(tune.Callback, files["callback"])
 
-    class Told(kind):
+    class RecordsOrder(kind):
         def setup(self, stop=None, num_samples=None, total_num_samples=None, **info):
             super().setup(stop=stop, num_samples=num_samples, total_num_samples=total_num_samples)
             self.order = []
@@ -160,7 +160,7 @@ def test_every_hook_is_called_and_a_trainable_s_requests_are_carried_out(cluster
     config = tune.RunConfig(
         name=cluster.name("hooks"),
         storage_path=tmp_path / "runs",
-        callbacks=[Told(), recording(LoggerCallback, files["logger"])()],
+        callbacks=[RecordsOrder(), recording(LoggerCallback, files["logger"])()],
         progress_reporter=Shown(),
         checkpoint_config=tune.CheckpointConfig(checkpoint_frequency=1),
         failure_config=tune.FailureConfig(max_failures=1),

@@ -250,10 +250,10 @@ def test_a_flat_name_is_refused_where_the_loop_takes_no_config() -> None:
 
 
 def test_the_configure_that_an_override_calls_splits_as_the_config_says() -> None:
-    class Mine(DataConfig):
+    class OverridesConfigure(DataConfig):
         def configure(self, datasets, *others):
             return super().configure(datasets, *others)
 
     for equal, sizes in ((True, [2, 2, 2]), (False, [3, 2, 2])):
-        shards = Mine(equal=equal).configure({"train": list(range(7))}, 3)
+        shards = OverridesConfigure(equal=equal).configure({"train": list(range(7))}, 3)
         assert [len(one["train"]) for one in shards] == sizes

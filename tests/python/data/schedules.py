@@ -34,7 +34,7 @@ class Schedule:
     attempts: tuple[Attempt, ...]
 
 
-def drawn(numbers: random.Random, streams: int = 8) -> Schedule:
+def random_schedule(numbers: random.Random, streams: int = 8) -> Schedule:
     """Returns a schedule whose numbers of ranks divide the number of streams and the batch."""
     batch = 8 * numbers.randint(1, 4)
     attempts = [Attempt(numbers.choice(SIZES), numbers.randint(0, 9)) for _ in range(numbers.randint(1, 5))]

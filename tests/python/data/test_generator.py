@@ -47,17 +47,17 @@ def test_a_resumed_epoch_draws_what_the_undisturbed_one_drew():
             resumed = share(plan(), rank, world, seed=99)
             resumed.load_state_dict(state)
             left.update(numbers(resumed.iter_rows()))
-        assert len(left) >= 228 and all(second[row] == drawn for row, drawn in left.items())
+        assert len(left) >= 228 and all(second[row] == number for row, number in left.items())
 
 
 def test_a_batch_that_is_made_twice_in_a_row_draws_the_same_numbers():
     made = []
 
-    def drawn(batch):
+    def record_number(batch):
         made.append(rtrain.data.generator().random())
         return batch
 
-    shares = [share(rtrain.data.range(8).map_batches(drawn, udf_modifying_row_count=False), rank, 2) for rank in range(2)]
+    shares = [share(rtrain.data.range(8).map_batches(record_number, udf_modifying_row_count=False), rank, 2) for rank in range(2)]
     assert [len(list(one.iter_batches(batch_size=4, prefetch_batches=0))) for one in shares] == [1, 1]
     assert len(made) == 2 and made[0] == made[1]
 

@@ -105,7 +105,7 @@ class Simulated(schedules.Ranks):
 
 def simulate(seed):
     numbers = random.Random(f"lanes {seed}")
-    schedule = schedules.drawn(numbers, streams=numbers.choice([1, 2, 4, 8]))
+    schedule = schedules.random_schedule(numbers, streams=numbers.choice([1, 2, 4, 8]))
     case = Case(numbers, schedule.streams)
 
     def ranks(world, each):
@@ -208,7 +208,7 @@ def written(batch):
 
 def check(seed, folder, ahead=(0, 2), options=None):
     numbers = random.Random(f"read {seed}")
-    schedule = schedules.drawn(numbers, streams=numbers.choice([1, 2, 4, 8]))
+    schedule = schedules.random_schedule(numbers, streams=numbers.choice([1, 2, 4, 8]))
     local = numbers.choice([{}, {}, {"local_shuffle_buffer_size": 16}]) if options is None else options
     pickled = pickle.dumps(plan(numbers, folder))
 

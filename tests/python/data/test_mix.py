@@ -70,7 +70,7 @@ def online(mixing, lengths, stop):
     return rows_found
 
 
-def drawn(numbers):
+def random_mix(numbers):
     count = numbers.randint(1, 4)
     weights = [_turns.whole_numbers([numbers.choice([0.05, 1, numbers.random() + 0.01]) for _ in range(count)]) for _ in range(3)]
     changes = sorted(numbers.sample(range(1, 3000), 2))
@@ -83,7 +83,7 @@ def drawn(numbers):
 def test_a_place_that_is_computed_is_the_place_that_reading_finds(strategy):
     numbers = random.Random(5)
     for case in range(15):
-        timeline, lengths = drawn(numbers)
+        timeline, lengths = random_mix(numbers)
         mixing = Mixing(timeline, (case,), strategy)
         rows_found = online(mixing, lengths, 8000)
         if len(rows_found) < 8000:

@@ -84,7 +84,7 @@ def written(batch):
 
 def check(seed, ahead=(0, 2)):
     numbers = random.Random(f"packed {seed}")
-    schedule = schedules.drawn(numbers, streams=numbers.choice([1, 2, 4, 8]))
+    schedule = schedules.random_schedule(numbers, streams=numbers.choice([1, 2, 4, 8]))
     pickled = pickle.dumps(plan(numbers, schedule.streams))
 
     def ranks(world, each):
@@ -213,7 +213,7 @@ class Case:
 
 def simulate(seed):
     numbers = random.Random(f"simulated {seed}")
-    schedule = schedules.drawn(numbers, streams=numbers.choice([1, 2, 4, 8]))
+    schedule = schedules.random_schedule(numbers, streams=numbers.choice([1, 2, 4, 8]))
     case = Case(numbers, schedule.streams)
 
     def ranks(world, each):

@@ -54,7 +54,7 @@ class Arithmetic(schedules.Ranks):
 def test_ten_thousand_schedules_give_out_the_same_batches():
     numbers = random.Random(1)
     for _ in range(int(os.environ.get("RTRAIN_SCHEDULES", "500"))):
-        schedule, rows = schedules.drawn(numbers), numbers.randint(0, 400)
+        schedule, rows = schedules.random_schedule(numbers), numbers.randint(0, 400)
 
         def ranks(world, each, rows=rows, schedule=schedule):
             return Arithmetic(rows, schedule.streams, True, world, each)
@@ -80,7 +80,7 @@ PLANS = {
 
 def check(dataset, plan, number, options=None, ahead=(0, 2)):
     numbers = random.Random(f"{plan} {number}")
-    schedule = schedules.drawn(numbers)
+    schedule = schedules.random_schedule(numbers)
 
     def ranks(world, each):
         return schedules.Readers(dataset, schedule.streams, world, each, numbers.choice(ahead), options or {})

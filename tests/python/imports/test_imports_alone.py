@@ -56,8 +56,8 @@ def private_modules_with_torch() -> list[str]:
 def outcomes(place: str) -> dict[str, str]:
     """Returns the result of the import of each module."""
     names = [*public_modules(), *private_modules_with_torch()]
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        port = str(door.getsockname()[1])
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = str(listener.getsockname()[1])
     ranks = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "RTRAIN_BACKEND": "gloo"}
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RTRAIN_")}
     done = subprocess.run(

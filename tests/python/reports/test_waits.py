@@ -118,12 +118,12 @@ def test_a_rank_waits_in_a_report_for_one_that_comes_late(agent, start):
     late = start(script("pause(0.5); t.report({})"), rank=1)
     assert early.line() == late.line() == "read"
 
-    def told(rank):
+    def barrier_heartbeat(rank):
         pulses = [frame for frame in agent.heard if frame["type"] == "pulse" and frame["from"] == rank]
         return pulses[-1] if pulses and pulses[-1].get("barrier_waits") else None
 
-    agent.wait(lambda: told(0) is not None and told(1) is not None)
-    assert told(0)["barrier_wait_ms"] >= 500 > told(1)["barrier_wait_ms"]
+    agent.wait(lambda: barrier_heartbeat(0) is not None and barrier_heartbeat(1) is not None)
+    assert barrier_heartbeat(0)["barrier_wait_ms"] >= 500 > barrier_heartbeat(1)["barrier_wait_ms"]
     for worker in (early, late):
         worker.go()
         worker.finish()

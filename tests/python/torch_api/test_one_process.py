@@ -45,7 +45,7 @@ def numbers(count=6):
     return TensorDataset(torch.arange(count))
 
 
-def drawn(loader):
+def delivered(loader):
     return [batch[0].tolist() for batch in loader]
 
 
@@ -118,13 +118,13 @@ def test_every_option_of_a_loader_survives():
 
 def test_a_batch_sampler_of_ones_own_and_no_batching_survive():
     own = rt.prepare_data_loader(DataLoader(numbers(5), batch_sampler=BatchSampler([4, 2, 0], 2, drop_last=False)))
-    assert drawn(own) == [[4, 2], [0]]
+    assert delivered(own) == [[4, 2], [0]]
     assert [item[0].item() for item in rt.prepare_data_loader(DataLoader(numbers(3), batch_size=None))] == [0, 1, 2]
 
 
 def test_a_loader_of_the_users_own_class_keeps_what_it_can():
     loader = rt.prepare_data_loader(OwnLoader(numbers(), 3, label="mine"))
-    assert loader.shout() == "MINE" and drawn(loader) == [[0, 1, 2], [3, 4, 5]]
+    assert loader.shout() == "MINE" and delivered(loader) == [[0, 1, 2], [3, 4, 5]]
 
 
 def test_set_epoch_reseeds_a_single_worker_too():
@@ -132,16 +132,16 @@ def test_set_epoch_reseeds_a_single_worker_too():
     orders = []
     for epoch in (0, 1, 0):
         loader.sampler.set_epoch(epoch)
-        orders.append(drawn(loader))
+        orders.append(delivered(loader))
     assert orders[0] == orders[2] != orders[1]
     in_order = rt.prepare_data_loader(DataLoader(numbers(2), 2))
     in_order.sampler.set_epoch(5)
-    assert drawn(in_order) == [[0, 1]]
+    assert delivered(in_order) == [[0, 1]]
 
 
 def test_a_prepared_loader_can_be_pickled():
     loader = pickle.loads(pickle.dumps(rt.prepare_data_loader(DataLoader(numbers(4), 2))))
-    assert drawn(loader) == [[0, 1], [2, 3]]
+    assert delivered(loader) == [[0, 1], [2, 3]]
 
 
 def test_batches_are_moved_however_they_are_nested():

@@ -20,7 +20,7 @@ def numbers(count=SAMPLES):
     return TensorDataset(torch.arange(count))
 
 
-def drawn(loader):
+def delivered(loader):
     return [batch[0].tolist() for batch in loader]
 
 
@@ -84,8 +84,8 @@ def plain_and_shuffled():
     epochs = []
     for epoch in (0, 1, 0):
         shuffled.sampler.set_epoch(epoch)
-        epochs.append(drawn(shuffled))
-    return {"plain": drawn(plain), "len": len(plain), "epochs": epochs, "batch_size": plain.batch_size}
+        epochs.append(delivered(shuffled))
+    return {"plain": delivered(plain), "len": len(plain), "epochs": epochs, "batch_size": plain.batch_size}
 
 
 def own_samplers():
@@ -93,13 +93,13 @@ def own_samplers():
     weighted = rt.prepare_data_loader(DataLoader(numbers(), 5, sampler=WeightedRandomSampler(weights, SAMPLES)))
     pairs = rt.prepare_data_loader(DataLoader(numbers(), batch_sampler=Pairs()))
     grouped = rt.prepare_data_loader(DataLoader(numbers(), batch_sampler=BatchSampler(range(SAMPLES), 3, drop_last=False)))
-    first = drawn(pairs)
+    first = delivered(pairs)
     pairs.sampler.set_epoch(1)
-    again = drawn(pairs)
+    again = delivered(pairs)
     pairs.sampler.set_epoch(0)
     return {
-        "weighted": drawn(weighted), "pairs": first, "other epoch": again, "first again": drawn(pairs),
-        "grouped": drawn(grouped), "lengths": [len(weighted), len(pairs), len(grouped)],
+        "weighted": delivered(weighted), "pairs": first, "other epoch": again, "first again": delivered(pairs),
+        "grouped": delivered(grouped), "lengths": [len(weighted), len(pairs), len(grouped)],
     }  # fmt: skip
 
 
@@ -107,7 +107,7 @@ def shares():
     """A dataset of `get_dataset_shard` is split only once."""
     facts = _session.Facts(world_size=2, world_rank=dist.get_rank())
     loader = rt.prepare_data_loader(DataLoader(_shares.split(numbers(5), facts), 2))
-    return drawn(loader)
+    return delivered(loader)
 
 
 def accelerated():
@@ -115,14 +115,14 @@ def accelerated():
     accelerator = accelerate.Accelerator()
     loader = accelerator.prepare(DataLoader(numbers(4), 1))
     total = accelerator.reduce(torch.tensor(1.0 + accelerator.process_index))
-    return [accelerator.num_processes, str(accelerator.device), drawn(loader), total.item()]
+    return [accelerator.num_processes, str(accelerator.device), delivered(loader), total.item()]
 
 
 def left_alone():
     stream = rt.prepare_data_loader(DataLoader(Endless(), 2))
     whole = rt.prepare_data_loader(DataLoader(numbers(4), 2), add_dist_sampler=False)
     twice = rt.prepare_data_loader(rt.prepare_data_loader(DataLoader(numbers(4), 2)))
-    return [[batch.tolist() for batch in stream], drawn(whole), drawn(twice)]
+    return [[batch.tolist() for batch in stream], delivered(whole), delivered(twice)]
 
 
 def global_batches():

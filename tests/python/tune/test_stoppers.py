@@ -71,11 +71,11 @@ def test_combined_ends_when_one_does_and_all_hear_each_report():
     assert asked(both, [1, 2, 2]) == [False, True, True] and plateau._seen["a"] == 3
     assert both.per_trial and not CombinedStopper(NoopStopper(), TimeoutStopper(5)).per_trial
 
-    class Mine(Stopper):
+    class StopsAlways(Stopper):
         def __call__(self, trial_id, result):
             return True
 
-    assert not CombinedStopper(NoopStopper(), Mine()).per_trial and not Mine().stop_all()
+    assert not CombinedStopper(NoopStopper(), StopsAlways()).per_trial and not StopsAlways().stop_all()
 
 
 @pytest.mark.parametrize(

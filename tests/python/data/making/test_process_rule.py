@@ -199,9 +199,9 @@ def mappings():
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
 def test_a_peer_of_another_user_is_refused(tmp_path):
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door:
-        door.bind(str(tmp_path / "door"))
-        door.listen()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(str(tmp_path / "door"))
+        listener.listen()
         os.chmod(tmp_path, 0o755)
         os.chmod(tmp_path / "door", 0o777)
         folder = os.open(tmp_path, os.O_DIRECTORY)
@@ -211,8 +211,8 @@ def test_a_peer_of_another_user_is_refused(tmp_path):
         )
         stranger = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, pass_fds=[folder])
         try:
-            door.settimeout(20)
-            peer, _ = door.accept()
+            listener.settimeout(20)
+            peer, _ = listener.accept()
             with peer, pytest.raises(_wire.Stranger, match="of user 65534 is at the other end"):
                 _wire.check_peer(peer)
         finally:

@@ -89,7 +89,7 @@ def busy(seconds=0.0003):
         pass
 
 
-def drawn(row):
+def with_random(row):
     busy()
     return {**row, "drawn": data.generator().random(), "image": np.full((2, 3), row["id"], np.int16), "pid": os.getpid()}
 
@@ -126,16 +126,16 @@ def halves(batch):
 
 
 PLANS = {
-    "map": lambda rows: rows.map(drawn),
+    "map": lambda rows: rows.map(with_random),
     "flat_map": lambda rows: rows.flat_map(several),
-    "filter and map": lambda rows: rows.filter(odd).map(drawn),
-    "map and filter": lambda rows: rows.map(drawn).filter(odd),
+    "filter and map": lambda rows: rows.filter(odd).map(with_random),
+    "map and filter": lambda rows: rows.map(with_random).filter(odd),
     "map_batches": lambda rows: rows.map_batches(batch_of, batch_size=16, udf_modifying_row_count=False),
     "whole pieces": lambda rows: rows.map_batches(halves),
     "class": lambda rows: rows.map(Tagger, concurrency=2, fn_constructor_args=["t"]),
-    "behind a shuffle": lambda rows: rows.random_shuffle(seed=1).map(drawn),
-    "before a shuffle": lambda rows: rows.map(drawn).random_shuffle(seed=1),
-    "in memory": lambda rows: data.from_items(rows.take_all()).random_shuffle(seed=3).map(drawn),
+    "behind a shuffle": lambda rows: rows.random_shuffle(seed=1).map(with_random),
+    "before a shuffle": lambda rows: rows.map(with_random).random_shuffle(seed=1),
+    "in memory": lambda rows: data.from_items(rows.take_all()).random_shuffle(seed=3).map(with_random),
 }
 
 
@@ -253,7 +253,7 @@ def test_a_result_that_cannot_be_sent_is_made_in_the_rank(source):
 
 
 def test_kills_of_processes_lose_no_row(source):
-    dataset = source().map(drawn)
+    dataset = source().map(with_random)
     killed = 0
     ids = []
     for number, batch in enumerate(dataset.iter_batches(batch_size=20)):
@@ -375,7 +375,7 @@ def test_processes_that_do_not_gain_are_given_back(source, monkeypatch):
     monkeypatch.setattr(data.DataContext.get_current(), "processes", None)
     monkeypatch.setattr(_rule, "processes_for", lambda *_: 2)
     monkeypatch.setattr(_rule, "pays", lambda *_: False)
-    dataset = source().map(drawn)
+    dataset = source().map(with_random)
     for _ in range(3):
         assert [row["id"] for row in dataset.iter_rows()] == list(range(ROWS))
     (crew,) = dataset._node.gain._crews.values()
@@ -391,7 +391,7 @@ def test_processes_grow_and_shrink_by_what_they_bring(source, monkeypatch):
     monkeypatch.setattr(_rule, "more_processes", lambda *_, **__: 2 + len(judged) if len(judged) < 2 else 2)
     monkeypatch.setattr(_rule, "more_pay", lambda _before, after: judged.append(after[0]) or after[0] == 2)
     monkeypatch.setattr(_crew, "_GROW_S", 0.05)
-    rows_until(source().map(drawn), lambda crew: judged == [2, 3] and crew.processes == 2 and len(children()) == 2)
+    rows_until(source().map(with_random), lambda crew: judged == [2, 3] and crew.processes == 2 and len(children()) == 2)
 
 
 def rows_until(dataset, condition):
@@ -405,7 +405,7 @@ def rows_until(dataset, condition):
 
 
 def test_a_dataset_that_is_dropped_ends_its_processes(source):
-    datasets = [source().map(drawn)]
+    datasets = [source().map(with_random)]
     until(lambda: datasets[0].take_all() and len(children()) == 2)
     datasets.clear()
     gc.collect()
@@ -417,16 +417,16 @@ def test_no_process_starts_where_the_user_or_the_loop_excludes_it(source):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for _ in range(2):
-            assert len(list(source().map(drawn, concurrency=1).iter_rows())) == ROWS
-            assert len(list(source().map(drawn).iter_batches(batch_size=64, prefetch_batches=0))) > 0
+            assert len(list(source().map(with_random, concurrency=1).iter_rows())) == ROWS
+            assert len(list(source().map(with_random).iter_batches(batch_size=64, prefetch_batches=0))) > 0
             assert len(list(source().map(Tagger, fn_constructor_args=["t"]).iter_rows())) == ROWS
         context.processes = 0
-        assert len(list(source().map(drawn, concurrency=2).iter_rows())) == ROWS
+        assert len(list(source().map(with_random, concurrency=2).iter_rows())) == ROWS
     assert children() == set()
 
 
 def test_a_fork_of_the_rank_leaves_its_processes_alone(source):
-    dataset = source().map(drawn)
+    dataset = source().map(with_random)
     until(lambda: dataset.take_all() and len(children()) == 2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Python warns about threads, which a fork does not have

@@ -61,12 +61,12 @@ def test_rows_that_threads_make_have_their_order_and_numbers(source):
 
 @pytest.mark.usefixtures("eager")
 def test_random_numbers_do_not_depend_on_threads(source):
-    def drawn(threads):
+    def random_numbers(threads):
         share = source().map(slow, concurrency=threads).iterator()
         share.load_state_dict({**share.state_dict(), "seed": 5})
         return [row["drawn"] for row in share.iter_rows()]
 
-    assert drawn(1) == drawn(4)
+    assert random_numbers(1) == random_numbers(4)
 
 
 @pytest.mark.usefixtures("eager")
