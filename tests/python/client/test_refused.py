@@ -5,7 +5,6 @@ import importlib
 import pytest
 
 NAMES = {
-    "tensorflow": (["TensorflowTrainer", "TensorflowConfig", "prepare_dataset_shard"], "TF_CONFIG"),
     "horovod": (["HorovodTrainer", "HorovodConfig"], "TorchTrainer"),
 }
 

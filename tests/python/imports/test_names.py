@@ -30,7 +30,7 @@ NAMES = {
         prepare_trainer RayTrainReportCallback RTrainReportCallback TransformersTrainer""",
     "rtrain.train.lightning": """
         RayDDPStrategy RayFSDPStrategy RayDeepSpeedStrategy RayLightningEnvironment prepare_trainer RayTrainReportCallback""",
-    "rtrain.train.tensorflow": "TensorflowTrainer TensorflowConfig prepare_dataset_shard",
+    "rtrain.train.tensorflow": "TensorflowTrainer TensorflowConfig TensorflowCheckpoint prepare_dataset_shard",
     "rtrain.train.xgboost": "XGBoostTrainer XGBoostConfig XGBoostCheckpoint RayTrainReportCallback",
     "rtrain.train.lightgbm": """
         LightGBMTrainer LightGBMConfig get_network_params RayTrainReportCallback normalize_pandas_for_lightgbm""",

@@ -372,6 +372,43 @@ class DataIterator(Epochs):
         """Returns the names of the columns in their order. Returns None if they are known from rows only and there are no rows."""
         return Dataset(self._share.node).columns()
 
+    def to_tf(
+        self,
+        feature_columns: str | list[str],
+        label_columns: str | list[str],
+        *,
+        additional_columns: str | list[str] | None = None,
+        prefetch_batches: int = 1,
+        batch_size: int = 1,
+        drop_last: bool = False,
+        local_shuffle_buffer_size: int | None = None,
+        local_shuffle_seed: int | None = None,
+        feature_type_spec: Any = None,
+        label_type_spec: Any = None,
+        additional_type_spec: Any = None,
+    ) -> Any:
+        """Returns a tf.data.Dataset of batches (features, labels), and of `additional_columns` if they are given.
+
+        feature_columns, label_columns, additional_columns: one name gives a tensor, a list gives a dict of tensors.
+        *_type_spec: a `tf.TensorSpec`, or a dict of them by column; None: types and shapes of the first row, which is read
+        for that.
+
+        Each iteration is an epoch. The other arguments are those of `iter_batches`. ValueError names an unknown column.
+        """
+        from rtrain.data._values import _tensorflow
+
+        groups = [(feature_columns, feature_type_spec), (label_columns, label_type_spec)]
+        if additional_columns is not None:
+            groups.append((additional_columns, additional_type_spec))
+        batches = self.iter_batches(
+            prefetch_batches=prefetch_batches,
+            batch_size=batch_size,
+            drop_last=drop_last,
+            local_shuffle_buffer_size=local_shuffle_buffer_size,
+            local_shuffle_seed=local_shuffle_seed,
+        )
+        return _tensorflow.dataset(batches, groups, lambda: Dataset(self._share.node).take_batch(1))
+
     def materialize(self) -> Dataset:
         """Returns a Dataset with this share's rows of the next epoch, held in memory."""
         progress, rows = self._share.begin()

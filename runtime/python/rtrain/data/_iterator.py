@@ -209,12 +209,6 @@ class Epochs:
         self._share.publish_to_loader_processes()
         return _torch.Batches(self._share, begin)
 
-    def to_tf(self, *_args: Any, **_kwargs: Any) -> Any:
-        """Raises NotImplementedError with the alternative in its message."""
-        raise NotImplementedError(
-            "to_tf is not there; iter_batches gives NumPy arrays, which tf.data.Dataset.from_generator takes"
-        )
-
     def _size(self, batch_size: int | str | None, whole: int | None, buffer: int | None, ahead: int) -> int | None:
         """Returns the rows of this rank's batches. ValueError for an invalid size, or a global batch that the ranks cannot
         share."""

@@ -228,7 +228,7 @@ class Submission:
         timeout_s = getattr(trainer.backend_config, "timeout_s", None)
         if timeout_s:
             job["backend"] = {"timeout_s": int(timeout_s)}
-        if backend in ("nccl", "gloo"):
+        if backend in ("nccl", "gloo", "tensorflow"):
             job.setdefault("backend", {})["name"] = backend
         return job, payload
 

@@ -1,15 +1,7 @@
-"""Names of Ray's trainers for TensorFlow. Their constructors raise an error that names the replacement."""
+"""TensorFlow on several workers: a trainer whose ranks are the workers of MultiWorkerMirroredStrategy."""
 
-from rtrain.train._refused import refused, refused_function
+from rtrain.train.tensorflow._checkpoint import TensorflowCheckpoint
+from rtrain.train.tensorflow._config import TensorflowConfig, prepare_dataset_shard
+from rtrain.train.tensorflow._trainer import TensorflowTrainer
 
-_INSTEAD = (
-    "run the script itself with `rtrain submit job.yaml` and `backend: {name: tensorflow}`; TF_CONFIG is set "
-    "in every worker, so MultiWorkerMirroredStrategy finds the others, and `rtrain.train.report` keeps its "
-    "metrics and checkpoints"
-)
-
-TensorflowTrainer = refused("TensorflowTrainer", _INSTEAD, __name__)
-TensorflowConfig = refused("TensorflowConfig", _INSTEAD, __name__)
-prepare_dataset_shard = refused_function("prepare_dataset_shard", _INSTEAD, __name__)
-
-__all__ = ["TensorflowConfig", "TensorflowTrainer", "prepare_dataset_shard"]
+__all__ = ["TensorflowCheckpoint", "TensorflowConfig", "TensorflowTrainer", "prepare_dataset_shard"]
