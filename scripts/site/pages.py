@@ -30,7 +30,7 @@ TITLES = {
 }
 # The navigation: caption, and pages in their order. A README of a folder includes those of its subfolders.
 NAVIGATION = [
-    ("Quick starts", ["docs/quickstart", "docs/from-ray-train", "docs/install", "examples/index"]),
+    ("Quick starts", ["docs/quickstart", "docs/from-ray-train", "docs/from-other-launchers", "docs/install", "examples/index"]),
     (
         "Train",
         [
