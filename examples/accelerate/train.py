@@ -24,7 +24,7 @@ from torch.utils.data import DataLoader, TensorDataset
 def train_loop(config: dict[str, Any]) -> None:
     on_gpus = torch.cuda.is_available()
     plugin = FullyShardedDataParallelPlugin(fsdp_version=2) if config["shard"] and on_gpus else None
-    accelerator = Accelerator(cpu=not on_gpus, fsdp_plugin=plugin)
+    accelerator: Any = Accelerator(cpu=not on_gpus, fsdp_plugin=plugin)
     torch.manual_seed(0)
     network = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
     pixels, digits = (torch.from_numpy(array) for array in load_digits(return_X_y=True))

@@ -30,7 +30,7 @@ def train_loop(config: dict[str, Any]) -> None:
     import deepspeed  # reads DS_ACCELERATOR, which main() sets for the workers
 
     if not torch.cuda.is_available():  # gloo in place of a kernel that would be compiled for minutes
-        deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+        deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False  # pyright: ignore
     context = rtrain.train.get_context()
     ranks, checkpoint, first = context.get_world_size(), rtrain.train.get_checkpoint(), 0
     other_size = checkpoint is not None and checkpoint.metrics["ranks"] != ranks and config["stage"] > 0
@@ -42,7 +42,7 @@ def train_loop(config: dict[str, Any]) -> None:
     }
     torch.manual_seed(0)
     network = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10))
-    engine, *_ = deepspeed.initialize(model=network, model_parameters=network.parameters(), config=settings)
+    engine, *_ = deepspeed.initialize(model=network, model_parameters=network.parameters(), config=settings)  # pyright: ignore
     if checkpoint is not None:
         with checkpoint.as_directory() as folder:
             engine.load_checkpoint(universal(folder) if other_size else folder, tag="zero")

@@ -30,7 +30,7 @@ class Saver:
     """Writes checkpoints while the next steps train. Each rank writes its own files, straight into its checkpoint directory."""
 
     def __init__(self) -> None:
-        self.group = dist.new_group(backend="gloo")  # DCP's thread must not use the loop's group
+        self.group: Any = dist.new_group(backend="gloo")  # DCP's thread must not use the loop's group
         self.pending: tuple[Any, contextlib.ExitStack, str, dict[str, Any]] | None = None
 
     def begin(self, state: dict[str, Any], metrics: dict[str, Any]) -> None:
