@@ -86,34 +86,39 @@ Result<bool> holds(storage::Store& store, const std::string& path) {
     return text.ok();
 }
 
-// `path` is bucket/prefix/run.
+// Returns the position of the slash before the last part of a URI; npos if the URI names a bucket alone.
+std::size_t last_slash(const std::string& uri) {
+    const auto slash = uri.rfind('/');
+    return slash == uri.npos || slash <= uri.find("://") + 2 ? uri.npos : slash;
+}
+
+// `path` is a URI such as s3://bucket/prefix/run.
 Result<bool> is_run_in_bucket(const std::string& path) {
-    const auto slash = path.rfind('/');
+    const auto slash = last_slash(path);
     if (slash == path.npos) return false;
-    Result<std::unique_ptr<storage::Store>> store = storage::open_store("s3://" + path.substr(0, slash));
+    Result<std::unique_ptr<storage::Store>> store = storage::open_store(path.substr(0, slash));
     if (!store) return store.error();
     return holds(**store, path.substr(slash + 1) + "/run.json");
 }
 
-// `path` is bucket/prefix/run, and a checkpoint's name may follow.
+// `path` is a URI such as s3://bucket/prefix/run, and a checkpoint's name may follow.
 Result<RunStore> in_bucket(const std::string& path, const std::string& checkpoint) {
-    const auto slash = path.rfind('/');
-    const std::string shown = "s3://" + path;
+    const auto slash = last_slash(path);
     if (slash == path.npos)
         return Error{.code = ErrorCode::usage,
-                     .message = shown + " names a bucket, and no run in it",
-                     .next = "give s3://BUCKET/PREFIX/RUN"};
+                     .message = path + " names a bucket, and no run in it",
+                     .next = "give " + path.substr(0, path.find("://")) + "://BUCKET/PREFIX/RUN"};
     const std::string above = path.substr(0, slash), name = path.substr(slash + 1);
-    Result<std::unique_ptr<storage::Store>> store = storage::open_store("s3://" + above);
+    Result<std::unique_ptr<storage::Store>> store = storage::open_store(above);
     if (!store) return store.error();
     const Result<bool> run = holds(**store, name + "/run.json");
     if (!run) return run.error();
     if (*run)
         return RunStore{.store = std::move(*store),
-                        .storage_path = "s3://" + above,
+                        .storage_path = above,
                         .run_name = name,
                         .checkpoint = checkpoint,
-                        .shown = shown};
+                        .shown = path};
     const Result<bool> committed = holds(**store, name + "/.manifest.json");
     if (!committed) return committed.error();
     const Result<std::optional<WithinRun>> within =
@@ -121,7 +126,7 @@ Result<RunStore> in_bucket(const std::string& path, const std::string& checkpoin
     if (!within) return within.error();
     if (*within) return in_bucket((*within)->run, (*within)->checkpoint);
     return Error{.code = ErrorCode::not_found,
-                 .message = shown + " is no run's directory: it has no run.json",
+                 .message = path + " is no run's directory: it has no run.json",
                  .next = "give <storage_path>/<run name>"};
 }
 
@@ -129,11 +134,7 @@ Result<RunStore> from_path(const std::string& text, const std::string& checkpoin
     Result<storage::StorageUri> uri =
         storage::parse_uri(text.find("://") == text.npos ? fs::absolute(text).string() : text);
     if (!uri) return uri.error();
-    if (uri->scheme == storage::Scheme::s3) return in_bucket(uri->path, checkpoint);
-    if (uri->scheme != storage::Scheme::file)
-        return Error{.code = ErrorCode::invalid,
-                     .message = text + ": this version reads runs from file systems, s3:// and cluster:// only",
-                     .next = "mount or copy it, then give its path"};
+    if (storage::is_bucket(uri->scheme)) return in_bucket(storage::text_of(*uri), checkpoint);
     fs::path path = fs::path(uri->path).lexically_normal();
     if (!path.has_filename()) path = path.parent_path();
     std::error_code failed;
@@ -149,8 +150,8 @@ bool is_run_at(const std::string& place) {
     if (place.find("://") == place.npos) return *is_run_on_disk(place);
     const Result<storage::StorageUri> uri = storage::parse_uri(place);
     if (uri && uri->scheme == storage::Scheme::file) return *is_run_on_disk(uri->path);
-    if (!uri || uri->scheme != storage::Scheme::s3) return false;
-    const Result<bool> run = is_run_in_bucket(uri->path);
+    if (!uri || !storage::is_bucket(uri->scheme)) return false;
+    const Result<bool> run = is_run_in_bucket(storage::text_of(*uri));
     return run && *run;
 }
 
@@ -190,9 +191,9 @@ Result<StoredPath> open_stored_path(Invocation& call, const std::string& text) {
     Result<storage::StorageUri> uri =
         storage::parse_uri(text.find("://") == text.npos ? fs::absolute(text).string() : text);
     if (!uri) return uri.error();
-    const bool bucket = uri->scheme == storage::Scheme::s3;
+    const bool bucket = storage::is_bucket(uri->scheme);
     const auto slash = bucket ? uri->path.find('/') : std::string::size_type{0};
-    std::string root = bucket ? "s3://" + uri->path.substr(0, slash) : "/";
+    std::string root = bucket ? storage::prefix_of(uri->scheme) + uri->path.substr(0, slash) : "/";
     Result<std::unique_ptr<storage::Store>> store = storage::open_store(bucket                                 ? root
                                                                         : uri->scheme == storage::Scheme::file ? "/"
                                                                                                                : text);

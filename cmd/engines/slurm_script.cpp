@@ -156,11 +156,11 @@ Status check_option(const std::string& option) {
 Status check_storage(const std::string& path) {
     const Result<storage::StorageUri> uri = storage::parse_uri(path.empty() ? "cluster://" : path);
     if (!uri) return uri.error();
-    if (uri->scheme == storage::Scheme::file || uri->scheme == storage::Scheme::s3) return Done{};
+    if (uri->scheme == storage::Scheme::file || storage::is_bucket(uri->scheme)) return Done{};
     return Error{
         .code = ErrorCode::invalid,
         .message = "storage_path: the head's own storage ends with the allocation, and the run's files with it",
-        .next = "a path that all nodes mount: --set storage_path=/shared/runs, or s3://..."};
+        .next = "a path that all nodes mount: --set storage_path=/shared/runs, or a bucket (s3://..., gs://...)"};
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/bucket_secrets.hpp"
 #include "cmd/client/run_store.hpp"
 #include "cmd/line/invocation.hpp"
 #include "cmd/text/process.hpp"
@@ -63,6 +64,8 @@ Result<StoragePlace> on_disk(fs::path path) {
         .store = std::move(*store), .root = root, .run = one_run ? path.filename().string() : std::string()};
 }
 
+bool is_in_bucket(const std::string& text) { return bucket_secrets(text) != nullptr; }
+
 // Returns the place of a storage path in a bucket, or of one run's directory.
 Result<StoragePlace> in_bucket(std::string root) {
     while (root.ends_with('/')) root.pop_back();
@@ -71,7 +74,7 @@ Result<StoragePlace> in_bucket(std::string root) {
     const Result<std::string> header = (*store)->get("run.json");
     if (!header && header.error().code != ErrorCode::not_found) return header.error();
     const auto slash = root.rfind('/');
-    if (!header || slash <= std::string("s3://").size())
+    if (!header || slash <= root.find("://") + 2)
         return StoragePlace{.store = std::move(*store), .root = root, .run = {}};
     Result<std::unique_ptr<storage::Store>> above = storage::open_store(root.substr(0, slash));
     if (!above) return above.error();
@@ -80,7 +83,7 @@ Result<StoragePlace> in_bucket(std::string root) {
 
 Result<StoragePlace> place_of(Invocation& call, const std::string& text) {
     if (text.starts_with("cluster://")) return on_head(call, text);
-    if (text.starts_with("s3://")) return in_bucket(text);
+    if (is_in_bucket(text)) return in_bucket(text);
     return on_disk(absolute(text));
 }
 
@@ -261,7 +264,7 @@ Result<int> get(Invocation& call) {
         items.push_back({{"path", place->root + file.path}, {"file", copies.back().to}, {"bytes", file.bytes}});
         bytes += file.bytes;
     }
-    if (Status got = copy_all(*place->store, copies, place->root.starts_with("s3://")); !got) return got.error();
+    if (Status got = copy_all(*place->store, copies, is_in_bucket(place->root)); !got) return got.error();
     call.out.list({{"items", items}, {"bytes", bytes}},
                   {{"PATH", "path"}, {"FILE", "file"}, {"SIZE", "bytes", Shape::bytes}}, "file",
                   ("no file below " + from + " is like " + only).c_str());
@@ -273,13 +276,13 @@ Result<int> get(Invocation& call) {
 std::vector<Command> storage_commands() {
     return {{.words = "storage list",
              .group = "Checkpoints",
-             .help = "all files below a path, s3:// or cluster://",
+             .help = "all files below a path, a bucket or cluster://",
              .arguments = {{.name = "PATH", .value = Value::file}},
              .flags = {},
              .handler = list_files},
             {.words = "storage get",
              .group = "Checkpoints",
-             .help = "copy a file or a directory from a path, s3:// or cluster:// to this machine",
+             .help = "copy a file or a directory from a path, a bucket or cluster:// to this machine",
              .arguments = {{.name = "PATH", .value = Value::file}, {.name = "TO", .value = Value::file}},
              .flags = {{.name = "only",
                         .takes = Value::text,

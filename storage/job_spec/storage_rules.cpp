@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/bucket_secrets.hpp"
 #include "storage/job_spec/file_reader.hpp"
 #include "storage/uri/files/store.hpp"
 
@@ -162,9 +163,8 @@ Result<std::string> normal_place(const std::string& storage_path) {
             return std::string("cluster://");
         case storage::Scheme::file:
             return uri->path;
-        case storage::Scheme::gs:
-            return Error{ErrorCode::invalid, shown(storage_path) + ": gs:// is not supported by this version", ""};
         case storage::Scheme::s3:
+        case storage::Scheme::gs:
             break;
     }
     for (std::size_t begin = 0; begin <= uri->path.size();) {
@@ -174,7 +174,7 @@ Result<std::string> normal_place(const std::string& storage_path) {
             return Error{ErrorCode::invalid, shown(storage_path) + " has an empty, '.' or '..' part", ""};
         begin = end + 1;
     }
-    return "s3://" + uri->path;
+    return storage::text_of(*uri);
 }
 
 Status may_use(const StorageRules& rules, const StorageUser& who, const std::string& storage_path) {
@@ -190,14 +190,15 @@ Status may_use(const StorageRules& rules, const StorageUser& who, const std::str
             allowed += (allowed.empty() ? "" : ", ") + allowed_path;
         }
     }
+    const BucketSecrets* secrets = bucket_secrets(*place);
     const std::string whose = who.user.empty() ? "a user whom the head does not name" : "user '" + who.user + "'";
     return Error{ErrorCode::unauthorised,
                  whose + " (queue '" + who.queue + "') may not use " + *place +
                      ": the storage rules of this node allow " + (allowed.empty() ? "no path of that kind" : allowed),
                  "take an allowed path, or ask who operates the node to allow it" +
-                     std::string(directory ? ""
-                                           : "; or bring credentials of your own: secrets: [AWS_ACCESS_KEY_ID, "
-                                             "AWS_SECRET_ACCESS_KEY] in the job")};
+                     (secrets == nullptr
+                          ? ""
+                          : "; or bring credentials of your own: secrets: " + secrets_text(*secrets) + " in the job")};
 }
 
 }  // namespace rtrain::spec

@@ -18,7 +18,7 @@ struct StorageRule {
 };
 struct StorageRules {
     std::vector<StorageRule> rules;
-    std::vector<std::string> endpoints;  // S3 servers for which a job's own credentials are accepted
+    std::vector<std::string> endpoints;  // servers of object stores for which a job's own credentials are accepted
     bool operator==(const StorageRules&) const = default;
 };
 struct StorageRulesAnswer {
@@ -27,8 +27,8 @@ struct StorageRulesAnswer {
 };
 StorageRulesAnswer read_storage_rules(const std::string& yaml_text);
 
-// Returns "s3://bucket/prefix" or "/directory" without a slash at its end; "cluster://" for runs on the head. Returns
-// an Error for an empty, '.' or '..' part in a bucket, and for a scheme that is not supported.
+// Returns "s3://bucket/prefix", "gs://bucket/prefix" or "/directory" without a slash at its end; "cluster://" for runs
+// on the head. Returns an Error for an empty, '.' or '..' part in a bucket, and for a scheme that is not supported.
 Result<std::string> normal_place(const std::string& storage_path);
 
 // The user and queue of a run that wants to use a storage path.

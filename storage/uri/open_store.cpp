@@ -1,5 +1,7 @@
 #include "storage/uri/open_store.hpp"
 
+#include "storage/uri/gcs/gcs.hpp"
+#include "storage/uri/objects/client.hpp"
 #include "storage/uri/s3/s3.hpp"
 
 namespace rtrain::storage {
@@ -7,12 +9,16 @@ namespace rtrain::storage {
 Result<std::unique_ptr<Store>> open_store(const std::string& root) {
     const auto uri = parse_uri(root);
     if (!uri) return uri.error();
-    if (uri->scheme == Scheme::s3) return open_s3_store(root);
-    if (uri->scheme == Scheme::gs)
-        return Error{
-            ErrorCode::invalid, "storage " + root + ": gs:// is not supported by this version",
-            "use s3://, a shared directory, or leave storage_path out: the run's files are then kept on the head"};
-    return open_file_store(root);
+    return is_bucket(uri->scheme) ? open_bucket_store(root, &objects::process_variable) : open_file_store(root);
 }
+
+Result<std::unique_ptr<Store>> open_bucket_store(const std::string& root,
+                                                 const std::function<std::string(const std::string&)>& variables) {
+    const auto uri = parse_uri(root);
+    if (!uri) return uri.error();
+    return uri->scheme == Scheme::gs ? open_gcs_store(root, variables) : open_s3_store(root, variables);
+}
+
+std::string own_endpoint(Scheme scheme) { return scheme == Scheme::gs ? own_gcs_endpoint() : own_s3_endpoint(); }
 
 }  // namespace rtrain::storage

@@ -10,16 +10,14 @@ import pytest
 from left_behind import own_temporary_folder  # noqa: F401  # holds for every test below this folder
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "s3"))
-from started import S3Server
+from started import SERVERS
 
 
-@pytest.fixture
-def s3(monkeypatch):
-    """Starts an S3 server. The environment names it as the only endpoint and its key as the only credentials."""
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
+def serving(kind, monkeypatch):
+    """Starts an object store. The environment names it as the only endpoint and its key as the only credentials."""
+    for name in [name for name in os.environ if name.startswith(("AWS_", "GS_", "GOOGLE_", "STORAGE_EMULATOR_", "AZURE_"))]:
         monkeypatch.delenv(name)
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
-    server = S3Server()
+    server = SERVERS[kind]()
     for name, value in server.environment.items():
         monkeypatch.setenv(name, value)
     yield server
@@ -33,3 +31,14 @@ def folder():
     made.chmod(0o755)
     yield made
     shutil.rmtree(made)
+
+
+@pytest.fixture
+def s3(monkeypatch):
+    yield from serving("s3", monkeypatch)
+
+
+@pytest.fixture(params=SERVERS)
+def bucket(request, monkeypatch):
+    """Starts an object store of each kind in turn."""
+    yield from serving(request.param, monkeypatch)

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "base/bucket_secrets.hpp"
 #include "base/descriptor.hpp"
 #include "base/json_text.hpp"
 #include "daemon/agent/base/log.hpp"
@@ -19,7 +20,8 @@
 #include "daemon/agent/preparation/places.hpp"
 #include "storage/job_spec/job.hpp"
 #include "storage/uri/files/beneath.hpp"
-#include "storage/uri/s3/s3.hpp"
+#include "storage/uri/gcs/gcs.hpp"
+#include "storage/uri/open_store.hpp"
 
 namespace rtrain::agent {
 namespace {
@@ -43,60 +45,103 @@ std::string process_value(const std::string& name) {
     return value ? value : "";
 }
 
-std::string without_slash(std::string url) {
-    while (url.ends_with('/')) url.pop_back();
-    return url;
-}
-
-std::string endpoint_in(const std::function<std::string(const std::string&)>& value_of) {
-    const std::string special = value_of("AWS_ENDPOINT_URL_S3");
-    return without_slash(special.empty() ? value_of("AWS_ENDPOINT_URL") : special);
-}
-
 std::string given(const StorageAccess& access, const std::string& name) {
     const auto entry = access.secrets.find(name);
     return entry == access.secrets.end() ? "" : entry->second;
 }
 
-// Returns the value of a setting for a run with its own credentials. The run's settings replace the agent's in pairs,
+bool contains(const VariableNames& names, std::string_view name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+bool are_credentials(const BucketSecrets& kind, std::string_view name) {
+    return contains(kind.further, name) || contains(kind.agents_own, name) ||
+           std::any_of(kind.sets.begin(), kind.sets.end(),
+                       [&](const VariableNames& set) { return contains(set, name); });
+}
+
+bool has_all(const StorageAccess& access, const VariableNames& names) {
+    return std::none_of(names.begin(), names.end(),
+                        [&](std::string_view name) { return given(access, std::string(name)).empty(); });
+}
+
+// Returns the value of a setting for a run with its own credentials. The run's settings replace the agent's in groups,
 // so that neither key nor region is mixed. Configuration files, the certificate authority and the number of tries stay
 // the agent's.
-std::string variable_of(const StorageAccess& access, const std::string& name) {
-    constexpr const char* credentials[] = {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"};
-    constexpr const char* pairs[][2] = {{"AWS_REGION", "AWS_DEFAULT_REGION"},
-                                        {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"}};
-    if (std::count(std::begin(credentials), std::end(credentials), name) > 0) return given(access, name);
-    for (const auto& pair : pairs)
-        if ((name == pair[0] || name == pair[1]) && !(given(access, pair[0]) + given(access, pair[1])).empty())
-            return given(access, name);
+std::string variable_of(const BucketSecrets& kind, const StorageAccess& access, const std::string& name) {
+    if (are_credentials(kind, name)) return given(access, name);
+    for (const VariableNames& group : kind.settings) {
+        if (!contains(group, name)) continue;
+        for (const std::string_view other : group)
+            if (!given(access, std::string(other)).empty()) return given(access, name);
+    }
     return process_value(name);
 }
 
-// Fails unless the operator allows the endpoint. An agent is in the operator's network. A user who chose the server
-// could make it connect to hosts that the user cannot reach.
-Status check_endpoint(const spec::StorageRules& rules, const StorageAccess& access) {
-    const std::string endpoint = endpoint_in([&](const std::string& name) { return given(access, name); });
-    const auto& known = rules.endpoints;
-    if (endpoint.empty() || endpoint == storage::own_s3_endpoint() ||
-        std::find(known.begin(), known.end(), endpoint) != known.end())
-        return Done{};
-    return Error{ErrorCode::unauthorised,
-                 "the job's AWS_ENDPOINT_URL names " + endpoint + ", which is not the S3 server of this node's agent",
-                 "leave it out, or ask who operates the node to list it as one of `endpoints` in --storage-rules"};
+struct NamedServer {
+    std::string variable, url;  // `variable`: the usual name; `url`: "http://host:port", empty: none is named
+};
+
+NamedServer server_of(const BucketSecrets& kind, const StorageAccess& access) {
+    for (const std::string_view name : kind.endpoints) {
+        std::string url = given(access, std::string(name));
+        while (url.ends_with('/')) url.pop_back();
+        if (!url.empty() && url.find("://") == url.npos) url = "http://" + url;
+        if (!url.empty()) return {std::string(kind.endpoints.back()), url};
+    }
+    return {};
 }
 
-Status check_secrets(const StorageAccess& access) {
-    for (const char* name : {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"})
-        if (given(access, name).empty())
-            return Error{ErrorCode::unauthorised,
-                         std::string("the run's own ") + name +
-                             " is not there: a job's secrets are forgotten when it ends. What is left at its storage "
-                             "path can be "
-                             "removed with the job's credentials and an S3 program",
-                         ""};
+// Fails unless the operator allows the servers that the run names. An agent is in the operator's network. A user who
+// chose the server could make it connect to hosts that the user cannot reach.
+Status check_endpoint(const spec::StorageRules& rules, const StorageAccess& access, const BucketSecrets& kind,
+                      const std::string& storage_path) {
+    const auto uri = storage::parse_uri(storage_path);
+    if (!uri) return uri.error();
+    const std::string own = storage::own_endpoint(uri->scheme);
+    const auto& known = rules.endpoints;
+    const auto is_allowed = [&](const std::string& url) {
+        return url.empty() || url == own || std::find(known.begin(), known.end(), url) != known.end();
+    };
+    const NamedServer server = server_of(kind, access);
+    if (!is_allowed(server.url))
+        return Error{ErrorCode::unauthorised,
+                     "the job's " + server.variable + " names " + server.url + ", which is not the " +
+                         std::string(kind.kind) + " server of this node's agent",
+                     "leave it out, or ask who operates the node to list it as one of `endpoints` in --storage-rules"};
+    const std::string key = given(access, "GOOGLE_SERVICE_ACCOUNT_KEY");
+    if (key.empty()) return Done{};
+    const auto tokens = storage::foreign_token_server(key);
+    if (!tokens) return tokens.error();
+    if (is_allowed(*tokens)) return Done{};
+    return Error{ErrorCode::unauthorised,
+                 "the job's GOOGLE_SERVICE_ACCOUNT_KEY takes its tokens at " + *tokens + ", which is not Google's",
+                 "take a key as Google made it, or ask who operates the node to list that server as one of `endpoints` "
+                 "in --storage-rules"};
+}
+
+// Returns the variable without which the run's own credentials are incomplete.
+std::string missing_secret(const BucketSecrets& kind, const StorageAccess& access) {
+    const VariableNames* best = &kind.sets.front();
+    for (const VariableNames& set : kind.sets)
+        for (const std::string_view name : set)
+            if (!given(access, std::string(name)).empty()) best = &set;
+    for (const std::string_view name : *best)
+        if (given(access, std::string(name)).empty()) return std::string(name);
+    return std::string(best->front());
+}
+
+Status check_secrets(const BucketSecrets& kind, const StorageAccess& access) {
+    if (std::none_of(kind.sets.begin(), kind.sets.end(), [&](const auto& set) { return has_all(access, set); }))
+        return Error{ErrorCode::unauthorised,
+                     "the run's own " + missing_secret(kind, access) +
+                         " is not there: a job's secrets are forgotten when it ends. What is left at its storage "
+                         "path can be removed with the job's credentials and a program for " +
+                         std::string(kind.kind),
+                     ""};
     for (const auto& [name, value] : access.secrets)
         for (const char c : value)
-            if (static_cast<unsigned char>(c) <= 0x20 || c == 0x7f)
+            if (!contains(kind.texts, name) && (static_cast<unsigned char>(c) <= 0x20 || c == 0x7f))
                 return Error{ErrorCode::invalid, "the job's " + name + " has a space or a control character", ""};
     return Done{};
 }
@@ -156,7 +201,7 @@ Result<spec::StorageRules> load_storage_rules(const std::string& file) {
 
 Result<StoragePlace> may_use_storage(const std::string& rules_file, const StorageAccess& access,
                                      const std::string& storage_path, const WorkerUser& user) {
-    const bool bucket = storage_path.starts_with("s3://");
+    const BucketSecrets* bucket = bucket_secrets(storage_path);
     spec::StorageRules rules;
     if (!rules_file.empty()) {
         auto read = load_storage_rules(rules_file);
@@ -164,8 +209,8 @@ Result<StoragePlace> may_use_storage(const std::string& rules_file, const Storag
         rules = std::move(*read);
     }
     const StoragePlace as_named{.path = storage_path};
-    if (bucket && access.own) {
-        if (Status fine = check_endpoint(rules, access); !fine) return fine.error();
+    if (bucket != nullptr && access.own) {
+        if (Status fine = check_endpoint(rules, access, *bucket, storage_path); !fine) return fine.error();
         return as_named;
     }
     const auto place = spec::normal_place(storage_path);
@@ -176,8 +221,8 @@ Result<StoragePlace> may_use_storage(const std::string& rules_file, const Storag
         return as_named;
     }
     static std::atomic<bool> warned{false};
-    if (bucket && !warned.exchange(true))
-        warn("without --storage-rules every user may name every s3:// path that this agent's credentials reach");
+    if (bucket != nullptr && !warned.exchange(true))
+        warn("without --storage-rules every user may name every bucket that this agent's credentials reach");
     return as_named;
 }
 
@@ -193,10 +238,11 @@ StoragePlace kept_place(const std::string& storage_path, const std::string& atte
 }
 
 Result<std::unique_ptr<storage::Store>> open_bucket(const StorageAccess& access, const std::string& storage_path) {
-    if (!access.own) return storage::open_s3_store(storage_path);
-    if (Status fine = check_secrets(access); !fine) return fine.error();
-    return storage::open_s3_store(storage_path,
-                                  [access](const std::string& name) { return variable_of(access, name); });
+    const BucketSecrets* kind = bucket_secrets(storage_path);
+    if (!access.own || kind == nullptr) return storage::open_store(storage_path);
+    if (Status fine = check_secrets(*kind, access); !fine) return fine.error();
+    return storage::open_bucket_store(
+        storage_path, [access, kind](const std::string& name) { return variable_of(*kind, access, name); });
 }
 
 Status keep_credentials(const StorageAccess& access, const std::string& attempt_directory) {

@@ -1,4 +1,5 @@
-// The rights with which a run's storage path is used: the agent's S3 credentials, within the operator's rules
+// The rights with which a run's storage path is used: the agent's credentials for object stores, within the operator's
+// rules
 // (`--storage-rules`), or the credentials in the run's secrets.
 #pragma once
 
@@ -25,7 +26,7 @@ struct StoragePlace {
 // Returns the place of the path if the rules in `rules_file` (empty: no rules) allow it to the run. The file is read
 // each time, so that a change needs no restart. An unusable file allows nothing. If rules name directories, the path's
 // real directory is checked, with links followed by the rights of `user`. The real path is then used, so that no link
-// can change it later. A run with its own credentials may use every s3:// path, but only on a server that the operator
+// can change it later. A run with its own credentials may use every bucket, but only on a server that the operator
 // names: the agent's own, or one of `endpoints`.
 Result<StoragePlace> may_use_storage(const std::string& rules_file, const protocol::StorageAccess& access,
                                      const std::string& storage_path, const WorkerUser& user);
@@ -35,7 +36,7 @@ Result<StoragePlace> may_use_storage(const std::string& rules_file, const protoc
 Status keep_place(const StoragePlace& place, const std::string& attempt_directory);
 StoragePlace kept_place(const std::string& storage_path, const std::string& attempt_directory);
 
-// Returns the store of an s3:// path. Sends no request yet.
+// Returns the store of a path in an object store. Sends no request yet, except for a token.
 Result<std::unique_ptr<storage::Store>> open_bucket(const protocol::StorageAccess& access,
                                                     const std::string& storage_path);
 

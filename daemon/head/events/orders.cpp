@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "base/bucket_secrets.hpp"
 #include "base/json_text.hpp"
 #include "daemon/head/events/news.hpp"
 
@@ -183,20 +184,24 @@ struct ToOrder {
 
 }  // namespace
 
-bool on_s3(const Run& run) { return run.storage_path.starts_with("s3://"); }
+bool in_bucket(const Run& run) { return bucket_secrets(run.storage_path) != nullptr; }
 
 // Returns how a run's storage may be accessed. Credentials of the run itself are secrets of its job; related settings
 // may be in its env.
 protocol::StorageAccess storage_access(const Run& run, const std::map<std::string, std::string>& secrets) {
     protocol::StorageAccess access{.user = run.user, .queue = run.spec.queue};
-    const json job = on_s3(run) ? parse_json(run.job_json) : json();
+    const BucketSecrets* kind = bucket_secrets(run.storage_path);
+    const json job = kind != nullptr ? parse_json(run.job_json) : json();
     if (!job.is_object()) return access;
     const json names = job.value("secrets", json::array()), env = job.value("env", json::object());
-    const auto named = [&](const char* name) { return std::find(names.begin(), names.end(), name) != names.end(); };
-    access.own = named("AWS_ACCESS_KEY_ID") && named("AWS_SECRET_ACCESS_KEY");
+    const auto named = [&](std::string_view name) {
+        return std::find(names.begin(), names.end(), name) != names.end();
+    };
+    access.own = std::any_of(kind->sets.begin(), kind->sets.end(),
+                             [&](const VariableNames& set) { return std::all_of(set.begin(), set.end(), named); });
     if (!access.own || secrets.empty()) return access;
-    for (const char* name : {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION",
-                             "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"}) {
+    for (const std::string_view variable : sent_variables(*kind)) {
+        const std::string name(variable);
         if (const auto secret = secrets.find(name); secret != secrets.end()) access.secrets[name] = secret->second;
         if (const auto plain = env.find(name); plain != env.end() && plain->is_string())
             access.secrets[name] = plain->get<std::string>();

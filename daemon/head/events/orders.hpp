@@ -19,7 +19,7 @@ struct OrderFacts {
 };
 // Returns the rights with which a run's storage path is used. `secrets`: the secrets of its job; empty after its end.
 protocol::StorageAccess storage_access(const Run& run, const std::map<std::string, std::string>& secrets);
-bool on_s3(const Run& run);
+bool in_bucket(const Run& run);
 NodeId addressee(const Effect& effect);
 RunId about(const Effect& effect);
 // Returns the message to the agent that carries out the effect. Returns nullopt if the attempt has been removed, so

@@ -37,7 +37,7 @@ std::function<void()> OrderSender::order(const Effect& effect, Launching& launch
 
     OrderFacts facts;
     const bool launches = std::holds_alternative<LaunchWorkers>(effect);
-    if (run && (launches || (on_s3(*run) && has_been_on(*run, addressee(effect))))) {
+    if (run && (launches || (in_bucket(*run) && has_been_on(*run, addressee(effect))))) {
         if (launching.run != run->id) launching = {.run = run->id, .secrets = submissions_.secrets(*run), .token = {}};
         if (launches && launching.token.empty()) {
             launching.token = tokens_.run_token(run->id, run->user);
@@ -73,7 +73,7 @@ void OrderSender::write_result(const Effect& effect) {
     say_ended(run);
     const OrderFacts facts{
         .code_sha256 = {},
-        .secrets = on_s3(run) && has_been_on(run, addressee(effect)) ? submissions_.secrets(run) : OrderFacts().secrets,
+        .secrets = in_bucket(run) && has_been_on(run, addressee(effect)) ? submissions_.secrets(run) : OrderFacts().secrets,
         .token = {},
         .result_json = result_json(view_, run)};
     const auto uri = storage::parse_uri(run.storage_path);

@@ -1,5 +1,6 @@
 // Rows of the table: the job itself, its program, and where its files go.
 
+#include "base/bucket_secrets.hpp"
 #include "storage/job_spec/fields/row_words.hpp"
 
 namespace rtrain::spec {
@@ -17,11 +18,8 @@ void take_entrypoint(Reading& reading, const Value& value) {
 }
 
 void take_storage_path(Reading& reading, const Value& value) {
-    if (value.text.starts_with("gs://"))
-        return reading.problem("storage_path", value, "gs:// is not supported by this version",
-                               "use s3://, a shared directory, or leave it out: the files are then kept on the head");
     reading.job.storage_path = value.text == "cluster://" ? "" : value.text;
-    if (std::string& path = reading.job.storage_path; path.starts_with("s3://"))
+    if (std::string& path = reading.job.storage_path; bucket_secrets(path) != nullptr)
         while (path.ends_with('/')) path.pop_back();  // A further slash would become part of each object's name.
 }
 
@@ -86,7 +84,7 @@ constexpr Rule job_rows[] = {
      [](R& r, const V& v) { r.job.priority = static_cast<std::int32_t>(whole_number(v)); },
      [](const Job& j) { return json(j.priority); }},
     {"storage_path", R"x({"type":"string","pattern":"^(/|file:///|cluster://|s3://[^/]|gs://[^/])"})x",
-     "an absolute path, file:///path, s3://bucket/prefix or cluster://", take_storage_path,
+     "an absolute path, file:///path, s3://bucket/prefix, gs://bucket/prefix or cluster://", take_storage_path,
      [](const Job& j) { return or_null(j.storage_path); }},
     {"stop", R"({"type":"object","additionalProperties":{"type":"number"}})",
      "a map of metrics and the numbers that end the run", take_stop, [](const Job& j) { return json(j.stop); }},

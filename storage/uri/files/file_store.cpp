@@ -251,7 +251,7 @@ Status keep_opened(const Descriptor& file, const std::string& name, const std::s
 Result<std::unique_ptr<Store>> open_file_store(const std::string& root, Root look, Links links) {
     auto uri = parse_uri(root);
     if (!uri) return uri.error();
-    if (uri->scheme == Scheme::s3 || uri->scheme == Scheme::gs)
+    if (is_bucket(uri->scheme))
         return Error{ErrorCode::invalid, "storage " + root + ": it is an object store, not a directory", ""};
     if (uri->scheme == Scheme::cluster)
         return Error{ErrorCode::invalid,

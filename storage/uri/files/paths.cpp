@@ -79,6 +79,24 @@ Result<StorageUri> parse_uri(const std::string& text) {
     return file_uri(text, text);
 }
 
+bool is_bucket(Scheme scheme) { return scheme != Scheme::cluster && scheme != Scheme::file; }
+
+const char* prefix_of(Scheme scheme) {
+    switch (scheme) {
+        case Scheme::cluster:
+            return "cluster://";
+        case Scheme::file:
+            return "";
+        case Scheme::s3:
+            return "s3://";
+        case Scheme::gs:
+            return "gs://";
+    }
+    return "";
+}
+
+std::string text_of(const StorageUri& uri) { return prefix_of(uri.scheme) + uri.path; }
+
 Status check_path(const std::string& path) {
     if (path.empty()) return refuse_path(path, "is empty");
     if (path.front() == '/') return refuse_path(path, "must not start with '/'");

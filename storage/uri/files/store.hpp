@@ -61,11 +61,14 @@ Result<std::unique_ptr<Store>> open_file_store(const std::string& root, Root loo
 enum class Scheme { cluster, file, s3, gs };
 struct StorageUri {
     Scheme scheme = Scheme::cluster;
-    std::string path;  // for a file: absolute path; for s3 and gs: bucket/prefix
+    std::string path;  // file: absolute path; in an object store: bucket/prefix
 };
 Result<StorageUri> parse_uri(const std::string& text);
-// Writes, syncs, reads and removes a test file in the directory `below`. The Error names the failed operation, the path
-// and the cause.
+bool is_bucket(Scheme);           // true: an object store
+const char* prefix_of(Scheme);    // "s3://"; empty for a path of a file system
+std::string text_of(const StorageUri&);  // the storage path, normalised: "s3://bucket/prefix", "/mnt/shared"
+// Writes, syncs, reads back and removes a probe file in the directory `below`. Its Error names the failed operation,
+// the path and the cause.
 Status probe(Store& store, const std::string& name, const std::string& below = {});
 // Returns the type of the directory's file system if its content does not survive a reboot (tmpfs, overlay); else an
 // empty text.

@@ -17,8 +17,4 @@ Result<std::unique_ptr<Store>> open_s3_store(const std::string& root,
         s3::protocol_of(s3::amazon_dialect));
 }
 
-Result<std::unique_ptr<Store>> open_s3_store(const std::string& root) {
-    return open_s3_store(root, &objects::process_variable);
-}
-
 }  // namespace rtrain::storage

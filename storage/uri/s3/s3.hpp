@@ -9,8 +9,7 @@
 
 namespace rtrain::storage {
 
-// Credentials and settings are those of this process (README.md lists them), or `variables` in their place.
-Result<std::unique_ptr<Store>> open_s3_store(const std::string& root);
+// `variables` returns the values of the environment (docs/troubleshooting.md lists them), or empty texts.
 Result<std::unique_ptr<Store>> open_s3_store(const std::string& root,
                                              const std::function<std::string(const std::string& name)>& variables);
 

@@ -1,4 +1,4 @@
-"""Tests runs whose directory is in an S3 bucket: real daemons, and an S3 server that checks every signature."""
+"""Tests runs whose directory is in a bucket: real daemons, and a server of each kind, which checks every signature."""
 
 import json
 import os
@@ -10,12 +10,11 @@ import sys
 import pytest
 from jobs_on_disk import JOBS, ranks_job, write_job
 from local_cluster import ROOT, RTRAIN, LocalCluster, wait_for
-from started import S3Server, put_all
 
 
 @pytest.fixture
-def cluster(s3, tmp_path):
-    made = LocalCluster(tmp_path / "cluster", nodes=2, resources="CPU=2", pass_env="AWS_*")
+def cluster(bucket, tmp_path):
+    made = LocalCluster(tmp_path / "cluster", nodes=2, resources="CPU=2", pass_env=bucket.pass_env)
     yield made
     made.stop()
 
@@ -29,24 +28,24 @@ def reported(cluster, run):
     return report["metrics"]["step"] if report else 0
 
 
-def test_a_killed_worker_and_then_a_lost_cluster_go_on_from_the_bucket(s3, tmp_path):
-    first = LocalCluster(tmp_path / "first", nodes=2, resources="CPU=2", pass_env="AWS_*")
+def test_a_killed_worker_and_then_a_lost_cluster_go_on_from_the_bucket(bucket, tmp_path):
+    first = LocalCluster(tmp_path / "first", nodes=2, resources="CPU=2", pass_env=bucket.pass_env)
     try:
-        first.rtrain("submit", ranks_job(tmp_path, "far", 12, 0.3, workers=4, max_failures=3, storage_path="s3://runs/team/a b/"))
+        first.rtrain("submit", ranks_job(tmp_path, "far", 12, 0.3, workers=4, max_failures=3, storage_path=f"{bucket.root}/team/a b/"))
         wait_for("two checkpoints", lambda: len(checkpoints_of(first, "far")) >= 2)
         os.kill(first.json("describe", "far")["attempt_list"][-1]["workers"][2]["pid"], signal.SIGKILL)
         first.wait_state("far", "SUCCEEDED", "FAILED")
         facts = first.json("describe", "far")
         assert facts["state"] == "SUCCEEDED", facts["reason"]
-        assert facts["run_path"] == "s3://runs/team/a b/far"
+        assert facts["run_path"] == f"{bucket.root}/team/a b/far"
         assert [one["from"] is None for one in facts["attempt_list"]] == [True, False]
     finally:
         first.stop()
 
     # A cluster that has never seen the run.
-    other = LocalCluster(tmp_path / "other", nodes=2, resources="CPU=2", pass_env="AWS_*")
+    other = LocalCluster(tmp_path / "other", nodes=2, resources="CPU=2", pass_env=bucket.pass_env)
     try:
-        place = "s3://runs/team/a b/far"
+        place = f"{bucket.root}/team/a b/far"
         newest = checkpoints_of(other, place)[-1]
         assert newest["latest"] and newest["directory"].startswith("checkpoint_")
         assert checkpoints_of(other, place + "/") == checkpoints_of(other, place)
@@ -58,13 +57,13 @@ def test_a_killed_worker_and_then_a_lost_cluster_go_on_from_the_bucket(s3, tmp_p
         assert done.returncode == 0, done.stderr + done.stdout
         assert "resumed at 12" in done.stdout
         assert reported(other, "far") == 14
-        missing = other.run("checkpoints", "list", "s3://runs/team/none")
-        assert missing.returncode == 3 and "s3://runs/team/none is no run's directory" in missing.stderr
+        missing = other.run("checkpoints", "list", f"{bucket.root}/team/none")
+        assert missing.returncode == 3 and f"{bucket.root}/team/none is no run's directory" in missing.stderr
     finally:
         other.stop()
 
 
-def test_a_run_with_checkpoints_deeper_in_its_directory_goes_on_from_a_copy_in_a_bucket(cluster, tmp_path):
+def test_a_run_with_checkpoints_deeper_in_its_directory_goes_on_from_a_copy_in_a_bucket(cluster, bucket, tmp_path):
     program = ["python", str(JOBS / "deeper.py")]
     own_package = {"PYTHONPATH": str(ROOT / "runtime" / "python")}
     cluster.rtrain("submit", write_job(tmp_path, "deep", program, storage_path=str(tmp_path / "runs"), env=own_package))
@@ -73,9 +72,9 @@ def test_a_run_with_checkpoints_deeper_in_its_directory_goes_on_from_a_copy_in_a
     assert [one["directory"] for one in checkpoints_of(cluster, "deep")] == names, cluster.rtrain("logs", "deep")
     run = tmp_path / "runs" / "deep"
     wait_for("the result", (run / "result.json").exists)
-    put_all({f"copied/deep/{one.relative_to(run)}": one.read_text() for one in run.rglob("*") if one.is_file()})
+    bucket.put_all({f"copied/deep/{one.relative_to(run)}": one.read_text() for one in run.rglob("*") if one.is_file()})
     cluster.rtrain("runs", "rm", "deep", "--yes")
-    place = "s3://runs/copied/deep"
+    place = f"{bucket.root}/copied/deep"
     assert [(one["directory"], one["path"]) for one in checkpoints_of(cluster, place)] == [
         (one, f"{place}/{one}") for one in names
     ]
@@ -86,32 +85,32 @@ def test_a_run_with_checkpoints_deeper_in_its_directory_goes_on_from_a_copy_in_a
     assert chosen.returncode == 0 and "began from epochs/0, epoch 0" in chosen.stdout, chosen.stderr + chosen.stdout
 
 
-def train_until_the_server_has_gone(cluster, s3, tmp_path, run):
-    cluster.rtrain("submit", ranks_job(tmp_path, run, 3000, 0.1, workers=2, storage_path=f"s3://runs/{run}"))
+def train_until_the_server_has_gone(cluster, bucket, tmp_path, run):
+    cluster.rtrain("submit", ranks_job(tmp_path, run, 3000, 0.1, workers=2, storage_path=f"{bucket.root}/{run}"))
     wait_for("a checkpoint", lambda: newest_of_head(cluster, run))
-    s3.stop()
-    address = f"no answer from http://127.0.0.1:{s3.port}"
+    bucket.stop()
+    address = f"no answer from http://127.0.0.1:{bucket.port}"
     wait_for("the server to be named", lambda: address in cluster.rtrain("events", "--run", run))
 
 
-def test_a_server_that_goes_in_mid_run_is_named_training_goes_on_and_the_next_checkpoint_succeeds(cluster, s3, tmp_path):
-    train_until_the_server_has_gone(cluster, s3, tmp_path, "gap")
+def test_a_server_that_goes_in_mid_run_is_named_training_goes_on_and_the_next_checkpoint_succeeds(cluster, bucket, tmp_path):
+    train_until_the_server_has_gone(cluster, bucket, tmp_path, "gap")
     seen, kept = reported(cluster, "gap"), newest_of_head(cluster, "gap")
     wait_for("training to go on", lambda: reported(cluster, "gap") > seen + 2)
-    back = S3Server(port=s3.port)
+    back = bucket.again()
     try:
         wait_for("the next checkpoint", lambda: newest_of_head(cluster, "gap") != kept)
         cluster.rtrain("stop", "gap")
         cluster.wait_state("gap", "STOPPED")
-        place = f"s3://runs/gap/gap/{newest_of_head(cluster, 'gap')}"
+        place = f"{bucket.root}/gap/gap/{newest_of_head(cluster, 'gap')}"
         there = [one["path"] for one in cluster.json("storage", "list", place)["items"]]
         assert there == [f"{place}/{name}" for name in (".manifest.json", "rank-0.txt", "rank-1.txt")]
     finally:
         back.stop()
 
 
-def test_a_last_checkpoint_that_storage_does_not_take_holds_a_run_no_longer_than_its_user_wants(cluster, s3, tmp_path):
-    train_until_the_server_has_gone(cluster, s3, tmp_path, "held")
+def test_a_last_checkpoint_that_storage_does_not_take_holds_a_run_no_longer_than_its_user_wants(cluster, bucket, tmp_path):
+    train_until_the_server_has_gone(cluster, bucket, tmp_path, "held")
     both = cluster.run("stop", "held", "--now", "--checkpoint")
     assert both.returncode == 2 and "--now and --checkpoint contradict each other" in both.stderr
     cluster.rtrain("stop", "held", "--now", "--wait")
@@ -124,30 +123,30 @@ def newest_of_head(cluster, run):
     return cluster.json("describe", run)["latest_checkpoint"]
 
 
-def test_wrong_credentials_on_one_node_name_that_node_before_a_worker_starts(s3, tmp_path, monkeypatch):
-    cluster = LocalCluster(tmp_path / "cluster", nodes=1, resources="CPU=2", pass_env="AWS_*")
+def test_wrong_credentials_on_one_node_name_that_node_before_a_worker_starts(bucket, tmp_path, monkeypatch):
+    cluster = LocalCluster(tmp_path / "cluster", nodes=1, resources="CPU=2", pass_env=bucket.pass_env)
     try:
-        cluster.env["AWS_SECRET_ACCESS_KEY"] = "another-secret"
+        cluster.env[bucket.secret_variable] = bucket.wrong_secret
         cluster.join("node-2", "CPU=2")
         wait_for("2 nodes", lambda: cluster.ready_nodes() == 2)
-        cluster.rtrain("submit", ranks_job(tmp_path, "denied", 2, workers=4, storage_path="s3://runs/denied"))
+        cluster.rtrain("submit", ranks_job(tmp_path, "denied", 2, workers=4, storage_path=f"{bucket.root}/denied"))
         cluster.wait_state("denied", "FAILED", "SUCCEEDED")
         printed = cluster.rtrain("describe", "denied")
-        assert "node-2: storage path s3://runs/denied: writing s3://runs/denied/.rtrain-probe-" in printed, printed
-        assert "AWS_SECRET_ACCESS_KEY" in printed and "another-secret" not in printed
+        assert f"node-2: storage path {bucket.root}/denied: " in printed, printed
+        assert bucket.secret_variable in printed and bucket.wrong_secret not in printed
         facts = cluster.json("describe", "denied")
         assert not any(worker.get("pid") for one in facts["attempt_list"] for worker in one["workers"])
     finally:
         cluster.stop()
 
 
-def test_files_are_listed_copied_and_removed(cluster, s3, tmp_path):
-    cluster.rtrain("submit", ranks_job(tmp_path, "short", 3, workers=2, storage_path="s3://runs/team"))
-    cluster.rtrain("submit", ranks_job(tmp_path, "short-2", 1, workers=1, storage_path="s3://runs/team"))
+def test_files_are_listed_copied_and_removed(cluster, bucket, tmp_path):
+    cluster.rtrain("submit", ranks_job(tmp_path, "short", 3, workers=2, storage_path=f"{bucket.root}/team"))
+    cluster.rtrain("submit", ranks_job(tmp_path, "short-2", 1, workers=1, storage_path=f"{bucket.root}/team"))
     for name in ("short", "short-2"):
         cluster.wait_state(name, "SUCCEEDED", "FAILED")
         assert cluster.json("describe", name)["state"] == "SUCCEEDED"
-    place = "s3://runs/team/short"
+    place = f"{bucket.root}/team/short"
     wait_for(
         "the result", lambda: cluster.run("storage", "get", f"{place}/result.json", tmp_path / "result.json").returncode == 0
     )
@@ -161,21 +160,23 @@ def test_files_are_listed_copied_and_removed(cluster, s3, tmp_path):
     assert nothing.returncode == 3 and not (tmp_path / "nothing").exists()
 
     cluster.rtrain("storage", "get", f"{place}/run.json", tmp_path / "run.json")
-    put_all({"team/short/checkpoint_000009-a001/half.pt": "x" * 100})
-    garbage = cluster.json("storage", "gc", "s3://runs/team/", "--dry-run")["items"]
+    bucket.put_all({"team/short/checkpoint_000009-a001/half.pt": "x" * 100})
+    garbage = cluster.json("storage", "gc", f"{bucket.root}/team/", "--dry-run")["items"]
     assert [one["path"] for one in garbage] == [f"{place}/checkpoint_000009-a001"]
     cluster.rtrain("storage", "gc", place, "--yes")
-    assert cluster.json("storage", "gc", "s3://runs/team")["items"] == []
+    assert cluster.json("storage", "gc", f"{bucket.root}/team")["items"] == []
 
     removed = cluster.json("runs", "rm", "short", "--files", "--yes")
     assert removed["files"] == place
-    left = [one["path"] for one in cluster.json("storage", "list", "s3://runs/team")["items"]]
-    assert left and all(path.startswith("s3://runs/team/short-2/") for path in left)
+    left = [one["path"] for one in cluster.json("storage", "list", f"{bucket.root}/team")["items"]]
+    assert left and all(path.startswith(f"{bucket.root}/team/short-2/") for path in left)
 
 
 DRIVER = """
-import pathlib, sys
+import os, pathlib, sys
 from rtrain.train import Checkpoint, DataParallelTrainer, Result, RunConfig, ScalingConfig
+
+ROOT = os.environ["TEST_BUCKET"]
 
 def loop(config):
     from rtrain import train
@@ -188,10 +189,10 @@ def loop(config):
         train.report({"step": step, "note": "words"}, checkpoint=train.Checkpoint.from_dict({"step": step}))
 
 trainer = DataParallelTrainer(loop, train_loop_config={"steps": 3}, scaling_config=ScalingConfig(num_workers=2),
-                              run_config=RunConfig(name="py", storage_path="s3://runs/python/"))
+                              run_config=RunConfig(name="py", storage_path=ROOT + "/python/"))
 result = trainer.fit()
-assert result.path == "s3://runs/python/py", result.path
-assert result.checkpoint.path == "s3://runs/python/py/" + result.checkpoint.name, result.checkpoint
+assert result.path == ROOT + "/python/py", result.path
+assert result.checkpoint.path == ROOT + "/python/py/" + result.checkpoint.name, result.checkpoint
 assert result.checkpoint.to_dict() == {"step": 3}
 assert result.checkpoint.metrics["note"] == "words", result.checkpoint.metrics
 with Checkpoint(result.checkpoint.path + "/").as_directory() as folder:
@@ -202,15 +203,15 @@ for path in (result.path, result.path + "/"):
     found = Result.from_path(path)
     assert found.metrics["note"] == "words" and len(found.all_metrics) == 3, found
     assert DataParallelTrainer.can_restore(path)
-assert not DataParallelTrainer.can_restore("s3://runs/python/none")
+assert not DataParallelTrainer.can_restore(ROOT + "/python/none")
 again = DataParallelTrainer.restore(result.path + "/", train_loop_config={"steps": 5, "other": result.checkpoint.path}).fit()
 assert again.metrics["step"] == 5 and again.checkpoint.to_dict() == {"step": 5}, again
 """
 
 
-def test_the_python_api_reads_restores_and_copies(cluster, s3, tmp_path):
+def test_the_python_api_reads_restores_and_copies(cluster, bucket, tmp_path):
     (tmp_path / "driver.py").write_text(DRIVER)
-    env = {**cluster.env, "RTRAIN_BINARY": str(RTRAIN)}
+    env = {**cluster.env, "RTRAIN_BINARY": str(RTRAIN), "TEST_BUCKET": bucket.root}
     command = [str(ROOT / ".venv/bin/python"), str(tmp_path / "driver.py"), str(tmp_path / "copied")]
     done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr[-4000:] + done.stdout[-2000:]
@@ -232,7 +233,7 @@ def test_hundreds_of_checkpoints_are_read_with_one_listing_of_each_kind(s3, monk
     rows = [json.dumps({"metrics": {"0": {"step": step}}}) for step in range(300)]
     for part in range(30):
         texts[f"many/attempts/000001/metrics-{part + 1:06}.jsonl"] = "\n".join(rows[part * 10 : part * 10 + 10]) + "\n"
-    put_all(texts)
+    s3.put_all(texts)
     calls = []
     asked = _reading.BucketDirectory._rtrain
     monkeypatch.setattr(_reading.BucketDirectory, "_rtrain", lambda *words: calls.append(words) or asked(*words))

@@ -2,6 +2,7 @@
 job's secrets.
 """
 
+import json
 import os
 import signal
 import subprocess
@@ -12,16 +13,16 @@ from local_cluster import ROOT, RTRAIN, LocalCluster, wait_for
 
 
 @pytest.fixture
-def cluster(s3, tmp_path):
+def cluster(bucket, tmp_path):
     made = LocalCluster(tmp_path / "cluster", nodes=1, resources="CPU=2")
     yield made
     made.stop()
 
 
-def test_a_worker_without_credentials_trains_and_resumes_in_a_bucket(cluster, tmp_path):
+def test_a_worker_without_credentials_trains_and_resumes_in_a_bucket(cluster, bucket, tmp_path):
     job = ranks_job(
-        tmp_path, "bare", 12, 0.3, workers=2, max_failures=3, storage_path="s3://runs/bare",
-        before='unset "${!AWS_@}"; if env | grep ^AWS_; then exit 9; fi; exec "$@"',
+        tmp_path, "bare", 12, 0.3, workers=2, max_failures=3, storage_path=f"{bucket.root}/bare",
+        before='unset "${!AWS_@}" "${!GOOGLE_@}"; if env | grep -E "^(AWS|GS|GOOGLE|AZURE|STORAGE)_"; then exit 9; fi; exec "$@"',
     )  # fmt: skip
     cluster.rtrain("submit", job)
     wait_for("a checkpoint", lambda: cluster.json("describe", "bare")["latest_checkpoint"])
@@ -34,8 +35,11 @@ def test_a_worker_without_credentials_trains_and_resumes_in_a_bucket(cluster, tm
 
 
 DRIVER = """
-import os
+import json, os
 from rtrain.train import DataParallelTrainer, RunConfig, ScalingConfig
+
+ROOT, KEYS, ENV = os.environ["TEST_BUCKET"], json.loads(os.environ["TEST_KEYS"]), json.loads(os.environ["TEST_ENV"])
+ADVICE = os.environ["TEST_ADVICE"]
 
 def first(config):
     from rtrain import train
@@ -44,9 +48,10 @@ def first(config):
 def reads(config):
     from rtrain import train
     if config["bare"]:
-        for name in [name for name in os.environ if name.startswith("AWS_")]:
+        for name in [name for name in os.environ if name.startswith(("AWS_", "GS_", "GOOGLE_", "STORAGE_", "AZURE_"))]:
             del os.environ[name]
-        os.environ.update(AWS_SHARED_CREDENTIALS_FILE="/nonexistent", AWS_EC2_METADATA_DISABLED="true")
+        os.environ.update(AWS_SHARED_CREDENTIALS_FILE="/nonexistent", AWS_EC2_METADATA_DISABLED="true", HOME="/nonexistent",
+                          NO_GCE_CHECK="true", AZURE_STORAGE_ACCOUNT="devstoreaccount1", IDENTITY_ENDPOINT="http://127.0.0.1:1")
         try:
             train.Checkpoint(config["path"]).to_dict()
         except PermissionError as error:
@@ -54,19 +59,19 @@ def reads(config):
     return train.Checkpoint(config["path"]).to_dict()["step"], os.environ["HF_TOKEN"]
 
 def fit(name, loop, config=None, **more):
-    run_config = RunConfig(name=name, storage_path="s3://runs/workers", **more)
+    run_config = RunConfig(name=name, storage_path=ROOT + "/workers", **more)
     return DataParallelTrainer(loop, train_loop_config=config, scaling_config=ScalingConfig(num_workers=1),
                                run_config=run_config).fit()
 
 path = fit("first", first).checkpoint.path
-assert path.startswith("s3://runs/workers/first/"), path
+assert path.startswith(ROOT + "/workers/first/"), path
 os.environ["HF_TOKEN"] = "of-the-driver"
-names = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "HF_TOKEN"]
-env = {"AWS_ENDPOINT_URL": os.environ["AWS_ENDPOINT_URL"]}
-found = fit("reads", reads, {"path": path, "bare": False}, secrets=names, env=env).return_value
+os.environ.update(KEYS)
+names = [*KEYS, "HF_TOKEN"]
+found = fit("reads", reads, {"path": path, "bare": False}, secrets=names, env=ENV).return_value
 assert tuple(found) == (7, "of-the-driver"), found
 said = fit("bare", reads, {"path": path, "bare": True}).return_value
-assert "no S3 credentials" in said and "secrets: [AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY]" in said, said
+assert "credentials" in said and ADVICE in said, said
 try:
     fit("missing", first, secrets=["NOT_SET_ANYWHERE"])
 except ValueError as error:
@@ -76,9 +81,10 @@ else:
 """
 
 
-def test_a_worker_reads_s3_with_secrets_of_its_job_and_is_told_so(cluster, tmp_path):
+def test_a_worker_reads_a_bucket_with_secrets_of_its_job_and_is_told_so(cluster, bucket, tmp_path):
     (tmp_path / "driver.py").write_text(DRIVER)
-    env = {**cluster.env, "RTRAIN_BINARY": str(RTRAIN)}
+    env = {**cluster.env, "RTRAIN_BINARY": str(RTRAIN), "TEST_BUCKET": bucket.root, "TEST_KEYS": json.dumps(bucket.secrets),
+           "TEST_ENV": json.dumps(bucket.job_env()), "TEST_ADVICE": f"secrets: [{next(iter(bucket.advised))}"}  # fmt: skip
     command = [str(ROOT / ".venv/bin/python"), str(tmp_path / "driver.py")]
     done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr[-4000:] + done.stdout[-2000:]
@@ -125,7 +131,15 @@ assert found.metrics == {"step": 1} and found.checkpoint.to_dict() == {"step": 7
 """
 
 
-def test_a_file_system_s_keys_and_server_are_the_run_s_and_its_results(cluster, s3, tmp_path):
+def test_a_file_system_s_keys_and_server_are_the_run_s_and_its_results(s3, tmp_path):
+    cluster = LocalCluster(tmp_path / "cluster", nodes=1, resources="CPU=2")
+    try:
+        check_a_file_system(cluster, s3, tmp_path)
+    finally:
+        cluster.stop()
+
+
+def check_a_file_system(cluster, s3, tmp_path):
     env = {name: value for name, value in cluster.env.items() if not name.startswith("AWS_")}
     env |= {"RTRAIN_BINARY": str(RTRAIN), "AWS_SHARED_CREDENTIALS_FILE": "/nonexistent", "AWS_EC2_METADATA_DISABLED": "true"}
     for number, script in enumerate((FILESYSTEM, READS)):

@@ -1,4 +1,4 @@
-// A run's own S3 credentials: when they are used, and where they are stored.
+// A run's own credentials for an object store: when they are used, and where they are stored.
 
 #include "daemon/agent/preparation/storage_access.hpp"
 
@@ -57,6 +57,48 @@ TEST_CASE("the server that a run's own credentials are sent to is one that the o
     // The credentials are for a bucket, so a directory is still subject to the rules.
     REQUIRE(write_whole(rules, "rules: [{users: [ben], allow: [/mnt/ben]}]\n", 0600, Durable::no));
     CHECK_FALSE(may_use_storage(rules, own_access(), "/mnt/ben", {}));
+}
+
+TEST_CASE("a run's own Google credentials are used whole, and hide the agent's") {
+    const std::string bucket = "gs://runs/ana";
+    const auto access = [](std::map<std::string, std::string> secrets) {
+        secrets.emplace("STORAGE_EMULATOR_HOST", "http://127.0.0.1:1");
+        return protocol::StorageAccess{.user = "ana", .queue = "default", .own = true, .secrets = std::move(secrets)};
+    };
+    CHECK(open_bucket(access({{"GS_ACCESS_KEY_ID", "hers"}, {"GS_SECRET_ACCESS_KEY", "s"}}), bucket).ok());
+    CHECK(open_bucket(access({}), bucket).error().message.find("GOOGLE_SERVICE_ACCOUNT_KEY is not there") !=
+          std::string::npos);
+    CHECK(open_bucket(access({{"GS_ACCESS_KEY_ID", "hers"}}), bucket)
+              .error()
+              .message.find("GS_SECRET_ACCESS_KEY is not there") != std::string::npos);
+    const auto header = open_bucket(access({{"GOOGLE_OAUTH_ACCESS_TOKEN", "t\r\nx-goog-acl: public"}}), bucket);
+    CHECK(header.error().message == "the job's GOOGLE_OAUTH_ACCESS_TOKEN has a space or a control character");
+    // A key of JSON has line ends. A broken one is an error, and the agent's own account does not take its place.
+    const auto broken = open_bucket(access({{"GOOGLE_SERVICE_ACCOUNT_KEY", "{\n}"}}), bucket);
+    CHECK(broken.error().message.find("GOOGLE_SERVICE_ACCOUNT_KEY in the environment cannot be used") !=
+          std::string::npos);
+}
+
+TEST_CASE("a job's Google key does not choose the server that an agent takes tokens from") {
+    Folder folder;
+    const std::string rules = folder.path + "/rules.yaml", bucket = "gs://runs/ana";
+    REQUIRE(write_whole(rules, "rules: []\nendpoints: [\"http://tokens:9000\"]\n", 0600, Durable::no));
+    const auto access = [](const std::string& tokens) {
+        const std::string key =
+            R"({"type": "service_account", "client_email": "a@b", "private_key": "p", "token_uri": ")" + tokens + "\"}";
+        return protocol::StorageAccess{
+            .user = "ana", .queue = "q", .own = true, .secrets = {{"GOOGLE_SERVICE_ACCOUNT_KEY", key}}};
+    };
+    CHECK(may_use_storage(rules, access("https://oauth2.googleapis.com/token"), bucket, {}));
+    CHECK(may_use_storage(rules, access("http://tokens:9000/token"), bucket, {}));
+    CHECK(may_use_storage(rules, access("http://169.254.169.254/token"), bucket, {}).error().message ==
+          "the job's GOOGLE_SERVICE_ACCOUNT_KEY takes its tokens at http://169.254.169.254, which is not Google's");
+    protocol::StorageAccess endpoint = access("https://oauth2.googleapis.com/token");
+    endpoint.secrets["STORAGE_EMULATOR_HOST"] = "169.254.169.254";
+    CHECK(
+        may_use_storage(rules, endpoint, bucket, {}).error().message ==
+        "the job's STORAGE_EMULATOR_HOST names http://169.254.169.254, which is not the Google Cloud Storage server of "
+        "this node's agent");
 }
 
 TEST_CASE("a run's own credentials are kept for the agent's user alone, and only where a run has them") {

@@ -323,7 +323,7 @@ TEST_CASE("contradictions and impossible values") {
     CHECK(says(problem_of(job_with("scaling: {nodes: [a], exclude_nodes: [a]}\n")), "in nodes as well"));
     CHECK(says(problem_of(job_with("secrets: [T]\nenv: {T: x}\n")), "everybody can read it"));
     CHECK(says(problem_of(job_with("backend: {name: nccl}\n")), "nccl needs a GPU"));
-    CHECK(says(problem_of(job_with("storage_path: gs://b/p\n")), "not supported by this version"));
+    CHECK(job_of(job_with("storage_path: gs://b/p/\n")).storage_path == "gs://b/p");
     CHECK(job_of(job_with("storage_path: s3://b/p/\n")).storage_path == "s3://b/p");
     CHECK(says(problem_of(job_with("storage_path: runs\n")), "absolute path"));
     CHECK(says(problem_of(job_with("limits: {wall_time: 60}\n")), "give a unit: 60s"));

@@ -52,7 +52,7 @@ TEST_CASE("the example of configs/ is read, and every field of it means somethin
     text << file.rdbuf();
     const StorageRules rules = rules_of(text.str());
     CHECK(rules.rules.size() == 3);
-    CHECK(rules.rules[1] == StorageRule{{"carol"}, {"research"}, {"s3://research-runs"}});
+    CHECK(rules.rules[1] == StorageRule{{"carol"}, {"research"}, {"s3://research-runs", "gs://research-runs"}});
     CHECK(rules.endpoints == Lines{"https://minio.example:9000"});
 }
 
@@ -108,6 +108,15 @@ TEST_CASE("a rule holds for its users in its queues, and nobody is everybody unl
     CHECK_FALSE(allowed(rules_of("rules: []"), {"ana", "default"}, "s3://b/a"));
 }
 
+TEST_CASE("a rule for a bucket of one kind allows nothing at another kind") {
+    const StorageRules rules = rules_of("rules: [{users: [ana], allow: [gs://b/a]}]");
+    for (const char* path : {"gs://b/a", "gs://b/a/", "gs://b/a/deep/er"}) CHECK(allowed(rules, {"ana", "q"}, path));
+    for (const char* path : {"s3://b/a", "gs://b", "gs://b/ab", "gs://b/a/../c", "gs://b//a", "GS://b/a", "/b/a"}) {
+        INFO(path);
+        CHECK(allowed(rules, {"ana", "q"}, path) == (path[0] == '/'));
+    }
+}
+
 TEST_CASE("directories are under the rules as soon as one rule names a directory") {
     const StorageRules rules = rules_of("rules: [{users: [ana], allow: [/mnt/shared, s3://b]}]");
     CHECK(allowed(rules, {"ana", "q"}, "/mnt/shared/x"));
@@ -128,7 +137,12 @@ TEST_CASE("a refusal of the storage rules says who, where, what is allowed, and 
           "user 'ana' (queue 'open') may not use s3://b/ben: the storage rules of this node allow s3://b/a, "
           "s3://b/team%20x, s3://b/open");
     CHECK(refused.error().next.find("ask who operates the node") != std::string::npos);
-    CHECK(refused.error().next.find("secrets: [AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY]") != std::string::npos);
+    CHECK(refused.error().next.find("secrets: [AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY] in") != std::string::npos);
+    const Status google = may_use(rules_of(two_people), {"ana", "open"}, "gs://b/ben/");
+    CHECK(google.error().message.find("may not use gs://b/ben") != std::string::npos);
+    CHECK(
+        google.error().next.find("secrets: [GOOGLE_SERVICE_ACCOUNT_KEY] or [GS_ACCESS_KEY_ID, GS_SECRET_ACCESS_KEY]") !=
+        std::string::npos);
 }
 
 TEST_CASE("what is wrong with the storage rules is told at once, each with its line") {
@@ -136,7 +150,7 @@ TEST_CASE("what is wrong with the storage rules is told at once, each with its l
 rule: []
 rules:
   - users: []
-    allow: [s3://b/a/../c, b/relative, gs://b, "s3://b/*", cluster://]
+    allow: [s3://b/a/../c, b/relative, gs://b/../c, "s3://b/*", cluster://]
   - user: [ana]
     allow: s3://b
   - users: [7]
@@ -145,7 +159,7 @@ endpoints: [ftp://x, "http://x:1/path", "http://u@x", http://x:1/]
 )") == Lines{"1: version: wants 1", "2: rule: unknown field", "4: rules[0].users: wants a list with at least one entry",
              "5: rules[0].allow[0]: \"s3://b/a/../c\" has an empty, '.' or '..' part",
              "5: rules[0].allow[1]: storage path \"b/relative\": it is not absolute",
-             "5: rules[0].allow[2]: \"gs://b\": gs:// is not supported by this version",
+             "5: rules[0].allow[2]: \"gs://b/../c\" has an empty, '.' or '..' part",
              "5: rules[0].allow[3]: \"s3://b/*\": '*' within a path is no pattern",
              "5: rules[0].allow[4]: cluster:// is always allowed", "6: rules[1].user: unknown field",
              "6: rules[1]: says neither users nor queues", "7: rules[1].allow: wants a list with at least one entry",

@@ -1,4 +1,4 @@
-// The contract of every Store, tested with a directory and with an S3 bucket.
+// The contract of every Store, tested with a directory and with a bucket of each kind.
 
 #include <sys/stat.h>
 
@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "storage/uri/files/store.hpp"
+#include "tests/unit/bucket_servers.hpp"
 #include "tests/unit/folder.hpp"
-#include "tests/unit/s3_server.hpp"
 
 namespace rtrain::storage {
 namespace {
@@ -26,10 +26,17 @@ struct TestedStore {  // a local directory for files, and a store for this test 
     ~TestedStore() { fs::remove_all(path); }
     TestedStore(const TestedStore&) = delete;
     std::unique_ptr<Store> again() const {  // opens the same place as another process would
-        if (kind == "s3") return s3_store("s3://runs/" + fs::path(path).filename().string(), shared_s3());
-        return std::move(open_file_store(path + "/store")).value();
+        if (kind == "file") return std::move(open_file_store(path + "/store")).value();
+        const BucketKind bucket = kind_named(kind);
+        return bucket_store(bucket, bucket.bucket + "/" + fs::path(path).filename().string(), shared_server(bucket));
     }
 };
+
+std::vector<std::string> kinds_of_store() {
+    std::vector<std::string> kinds{"file"};
+    kinds.insert(kinds.end(), bucket_kinds().begin(), bucket_kinds().end());
+    return kinds;
+}
 
 std::string pattern(std::size_t bytes) {
     std::string text(bytes, '\0');
@@ -41,7 +48,7 @@ std::string pattern(std::size_t bytes) {
 }  // namespace
 
 TEST_CASE("a store reads what was put, lists in order, replaces and removes") {
-    const TestedStore place(GENERATE("file", "s3"));
+    const TestedStore place(GENERATE(from_range(kinds_of_store())));
     Store& store = *place.store;
     CHECK(store.list("")->empty());
     REQUIRE(store.put("run/b", "two").ok());
@@ -66,7 +73,7 @@ TEST_CASE("a store reads what was put, lists in order, replaces and removes") {
 }
 
 TEST_CASE("names with signs that mean something to a server are names like others") {
-    const TestedStore place(GENERATE("file", "s3"));
+    const TestedStore place(GENERATE(from_range(kinds_of_store())));
     const std::vector<std::string> names{
         "d/a b",   "d/a+b",       "d/a=b&c=d", "d/100%",  "d/%2F%20", "d/\xc3\xa9\xe2\x82\xac",
         "d/q?x#y", "d/~._-!*'()", "d/<&>\"",   "d/a;b:c", "d/@$,[]",  "d/sub dir/\xf0\x9f\x98\x80.pt"};
@@ -90,7 +97,7 @@ TEST_CASE("names with signs that mean something to a server are names like other
 }
 
 TEST_CASE("of several who create one name exactly one wins, and everyone reads its whole content") {
-    const TestedStore place(GENERATE("file", "s3"));
+    const TestedStore place(GENERATE(from_range(kinds_of_store())));
     std::vector<int> won(6, -1);
     std::vector<std::thread> threads;
     for (std::size_t i = 0; i < won.size(); ++i)
@@ -109,7 +116,7 @@ TEST_CASE("of several who create one name exactly one wins, and everyone reads i
 }
 
 TEST_CASE("files go to a store and come back whole, small, empty and in many parts") {
-    const TestedStore place(GENERATE("file", "s3"));
+    const TestedStore place(GENERATE(from_range(kinds_of_store())));
     const std::size_t bytes =
         GENERATE(std::size_t{0}, std::size_t{7}, (std::size_t{16} << 20) + 1, (std::size_t{50} << 20) + 3);
     const std::string content = pattern(bytes), given = place.path + "/given";
@@ -129,7 +136,7 @@ TEST_CASE("files go to a store and come back whole, small, empty and in many par
 }
 
 TEST_CASE("a store refuses paths that lead elsewhere, and files that are not there") {
-    const TestedStore place(GENERATE("file", "s3"));
+    const TestedStore place(GENERATE(from_range(kinds_of_store())));
     for (const char* bad : {"", "/a", "a//b", "../a", "a/./b", "a/..", "a/"}) {
         INFO(bad);
         CHECK(place.store->put(bad, "x").error().code == ErrorCode::invalid);
@@ -140,7 +147,7 @@ TEST_CASE("a store refuses paths that lead elsewhere, and files that are not the
 }
 
 TEST_CASE("a probe leaves nothing behind") {
-    const TestedStore place(GENERATE("file", "s3"));
+    const TestedStore place(GENERATE(from_range(kinds_of_store())));
     REQUIRE(probe(*place.store, "run-node-1").ok());
     CHECK(place.store->list("")->empty());
 }

@@ -413,8 +413,8 @@ TEST_CASE("storage paths: schemes, and what is wrong with the others") {
     CHECK(parse_uri("file://host/x").error().code == ErrorCode::invalid);
     CHECK(parse_uri("s3://").error().message.find("no bucket") != std::string::npos);
     CHECK(parse_uri("ftp://x").error().message.find("ftp://") != std::string::npos);
-    CHECK(open_store("gs://b/p").error().message.find("not supported") != std::string::npos);
-    CHECK(open_file_store("s3://b/p").error().message.find("not a directory") != std::string::npos);
+    for (const char* bucket : {"s3://b/p", "gs://b/p"})
+        CHECK(open_file_store(bucket).error().message.find("not a directory") != std::string::npos);
 }
 
 }  // namespace rtrain::storage

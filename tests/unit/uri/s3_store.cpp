@@ -1,4 +1,4 @@
-// The specific parts of object stores: signatures, settings, repeated requests, texts of refusals, journals in pieces.
+// The specific parts of S3: signatures, settings, lent credentials, texts of refusals.
 
 #include <ctime>
 #include <filesystem>
@@ -8,8 +8,9 @@
 #include "base/percent.hpp"
 #include "storage/uri/objects/xml.hpp"
 #include "storage/uri/s3/lent.hpp"
+#include "storage/uri/s3/settings.hpp"
+#include "tests/unit/bucket_servers.hpp"
 #include "tests/unit/folder.hpp"
-#include "tests/unit/s3_server.hpp"
 
 namespace rtrain::storage {
 namespace {
@@ -27,10 +28,6 @@ std::string signature_of(const s3::Signing& signing) {
         signing, {.key_id = "AKIAIOSFODNN7EXAMPLE", .secret = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"}));
     return text.substr(text.rfind('=') + 1);
 }
-bool says(const Error& error, const std::string& words) {
-    return (error.message + " | " + error.next).find(words) != std::string::npos;
-}
-std::string fresh(const char* name) { return std::string("s3://runs/") + name + "-" + std::to_string(::getpid()); }
 
 }  // namespace
 
@@ -108,7 +105,7 @@ TEST_CASE("credentials come from the environment, then from the profile's files;
 }
 
 TEST_CASE("a machine's role lends credentials, which are renewed before they end") {
-    S3Server server({"--lend-for", "200"});
+    BucketServer server("s3", {"--lend-for", "200"});
     const Named values{{"AWS_EC2_METADATA_SERVICE_ENDPOINT", server.endpoint},
                        {"AWS_ENDPOINT_URL", server.endpoint},
                        {"HOME", "/nonexistent"}};
@@ -138,7 +135,7 @@ TEST_CASE("a machine's role lends credentials, which are renewed before they end
 }
 
 TEST_CASE("the token of a container's role is the one line of a file, or the error says what the file is") {
-    S3Server server;
+    BucketServer server("s3");
     auto connections = http::Connections::open();
     const Folder place;
     const std::string& folder = place.path;
@@ -159,32 +156,6 @@ TEST_CASE("the token of a container's role is the one line of a file, or the err
     CHECK(says(
         open_s3_store("s3://runs/lent", variables_of(values)).error(),
         "lends any (AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE is " + folder + ", which cannot be read: Is a directory)"));
-}
-
-TEST_CASE("a journal on S3 is a row of objects that are never half written") {
-    auto store = s3_store(fresh("journal"), shared_s3());
-    const std::string line(30'000, 'a');
-    for (int i = 0; i < 4; ++i) REQUIRE(store->append("attempts/1/metrics-000001.jsonl", line).ok());
-    auto listed = store->list("attempts");
-    CHECK(*listed == std::vector<StoreEntry>{{"attempts/1/metrics-000001.jsonl", 90'000},
-                                             {"attempts/1/metrics-000002.jsonl", 30'000}});
-    auto again = s3_store(fresh("journal"), shared_s3());  // the writer's program died and was restarted
-    REQUIRE(again->append("attempts/1/metrics-000001.jsonl", "b").ok());
-    CHECK(*again->get("attempts/1/metrics-000003.jsonl") == "b");
-    REQUIRE(store->append("m.jsonl", "1").ok());
-    REQUIRE(again->append("m.jsonl", "2").ok());
-    CHECK(*store->get("m-000002.jsonl") == "2");
-    REQUIRE(store->remove_tree("attempts").ok());
-}
-
-TEST_CASE("an object is read whole up to the bound of its reader") {
-    auto store = s3_store(fresh("whole"), shared_s3());
-    REQUIRE(store->put("run.json", "1234").ok());
-    CHECK(*store->get("run.json", 4) == "1234");
-    const auto refused = store->get("run.json", 3);
-    REQUIRE_FALSE(refused.ok());
-    CHECK(refused.error().code == ErrorCode::damaged);
-    CHECK(refused.error().message.find("run.json") != std::string::npos);
 }
 
 TEST_CASE("a refusal names the object, the server and what to correct, and no secret") {
@@ -208,122 +179,6 @@ TEST_CASE("a refusal names the object, the server and what to correct, and no se
     CHECK(says(refusal("s3://runs/p", {{"HOME", "/nonexistent"}, {"AWS_EC2_METADATA_DISABLED", "true"}}),
                "no S3 credentials"));
     CHECK(says(refusal("s3://runs/a/../b", values), "'..'"));
-}
-
-TEST_CASE("no answer is unreachable, after as many tries as AWS_MAX_ATTEMPTS says") {
-    Named values = keys_for("http://127.0.0.1:1");
-    values["AWS_MAX_ATTEMPTS"] = "2";
-    const auto status = s3_store("s3://runs/p", values)->put("a", "x");
-    CHECK(status.error().code == ErrorCode::unreachable);
-    CHECK(says(status.error(), "no answer from http://127.0.0.1:1: "));
-    CHECK(says(status.error(), "tried 2 times"));
-}
-
-TEST_CASE("a server that is busy for a while is asked again") {
-    S3Server server({"--slow-down", "3"});
-    auto store = s3_store("s3://runs/busy", keys_for(server.endpoint));
-    REQUIRE(store->put("a", "x").ok());
-    CHECK(*store->get("a") == "x");
-}
-
-TEST_CASE("a server that ignores If-None-Match is not trusted with claims") {
-    S3Server server({"--ignore-conditions"});
-    auto store = s3_store("s3://runs/old", keys_for(server.endpoint));
-    const auto created = store->create("claim", "x");
-    REQUIRE_FALSE(created.ok());
-    CHECK(says(created.error(), "it does not keep `If-None-Match: *`"));
-    CHECK(says(created.error(), server.endpoint));
-    CHECK(store->list("")->empty());
-}
-
-TEST_CASE("a create whose answer was lost knows its own object again") {
-    S3Server server({"--lose-answers", "1"});
-    Named values = keys_for(server.endpoint);
-    auto store = s3_store("s3://runs/lost", values);
-    const auto created = store->create("claim", "x");
-    REQUIRE(created.ok());
-    CHECK(*created);
-    CHECK_FALSE(*store->create("claim", "x"));
-}
-
-TEST_CASE("a server behind TLS is trusted by AWS_CA_BUNDLE, and by nothing less") {
-    std::string folder = (fs::temp_directory_path() / "rtrain-tls-XXXXXX").string();
-    REQUIRE(::mkdtemp(folder.data()) != nullptr);
-    const std::string key = folder + "/key.pem", certificate = folder + "/cert.pem";
-    const std::string made =
-        "openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=localhost -addext subjectAltName=DNS:localhost "
-        "-keyout " +
-        key + " -out " + certificate + " 2>/dev/null";
-    REQUIRE(std::system(made.c_str()) == 0);
-    S3Server server({"--tls", certificate, key});
-    Named values = keys_for(server.endpoint);
-    const auto stranger = s3_store("s3://runs/tls", values)->put("a", "x");
-    CHECK(says(stranger.error(), "set AWS_CA_BUNDLE"));
-    CHECK_FALSE(says(stranger.error(), "tried"));
-    values["AWS_CA_BUNDLE"] = certificate;
-    auto store = s3_store("s3://runs/tls", values);
-    REQUIRE(store->put("a", "x").ok());
-    CHECK(*store->get("a") == "x");
-    fs::remove_all(folder);
-}
-
-TEST_CASE("an upload that its server does not survive fails in words, and the next one succeeds") {
-    std::string folder = (fs::temp_directory_path() / "rtrain-away-XXXXXX").string();
-    REQUIRE(::mkdtemp(folder.data()) != nullptr);
-    const std::string file = folder + "/weights";
-    std::ofstream(file, std::ios::binary) << std::string(60 << 20, 'w');
-    auto server = std::make_unique<S3Server>();
-    Named values = keys_for(server->endpoint);
-    values["AWS_MAX_ATTEMPTS"] = "2";
-    auto store = s3_store("s3://runs/away", values);
-    bool stopped = false;
-    const auto sent = store->put_file(file, "c/weights", true, [&](auto, auto) {
-        if (!stopped) server->stop();
-        stopped = true;
-    });
-    REQUIRE_FALSE(sent.ok());
-    CHECK(sent.error().code == ErrorCode::unreachable);
-    CHECK(says(sent.error(), "writing s3://runs/away/c/weights: no answer from "));
-    CHECK(fs::exists(file));  // the file is removed only after the upload
-    const std::string port = server->endpoint.substr(server->endpoint.rfind(':') + 1);
-    server = std::make_unique<S3Server>(std::vector<std::string>{"--port", port});
-    REQUIRE(store->put_file(file, "c/weights", true, {}).ok());
-    CHECK(*store->list("c") == std::vector<StoreEntry>{{"c/weights", 60 << 20}});
-    fs::remove_all(folder);
-}
-
-TEST_CASE("a program that ends is not held by a server that does not answer") {
-    S3Server server;
-    auto store = s3_store("s3://runs/hung", keys_for(server.endpoint));
-    REQUIRE(store->put("a", "x").ok());
-    server.halt();
-    const auto begin = std::chrono::steady_clock::now();
-    end_bucket_requests_at(begin + std::chrono::milliseconds(200));
-    const auto status = store->put("a", "y");
-    end_bucket_requests_at(std::nullopt);
-    CHECK(says(status.error(), "this program ends"));
-    // The limit of 30 s without progress is not reached.
-    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
-}
-
-TEST_CASE("what a writer that is gone left half uploaded goes with its directory") {
-    auto client = s3::open_client("runs", variables_of(shared_s3()));
-    REQUIRE(client.ok());
-    const std::string key = "half-" + std::to_string(::getpid()) + "/c/weights";
-    REQUIRE(
-        (*client)->expect_good({.method = "POST", .key = key, .doing = "writing", .query = {{"uploads", ""}}}).ok());
-    const objects::ObjectRequest unfinished{.doing = "listing", .query = {{"uploads", ""}, {"prefix", key}}};
-    REQUIRE(objects::elements((*client)->expect_good(unfinished)->body, "Upload").size() == 1);
-    REQUIRE(s3_store("s3://runs", shared_s3())->remove_tree("half-" + std::to_string(::getpid())).ok());
-    CHECK(objects::elements((*client)->expect_good(unfinished)->body, "Upload").empty());
-}
-
-TEST_CASE("a long listing comes in several answers") {
-    auto store = s3_store(fresh("many"), shared_s3());
-    for (int i = 0; i < 1'005; ++i) REQUIRE(store->put("d/" + std::to_string(10'000 + i), "").ok());
-    CHECK(store->list("d")->size() == 1'005);
-    REQUIRE(store->remove_tree("d").ok());
-    CHECK(store->list("")->empty());
 }
 
 }  // namespace rtrain::storage

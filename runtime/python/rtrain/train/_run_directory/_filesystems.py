@@ -1,6 +1,6 @@
 """Converts the file systems that scripts name to values for the nodes: a path or URI, an endpoint, keys. Finds the
-file system of a run's storage path. Objects of local and S3 file systems are not pickled, since they may hold keys
-and driver.pkl is stored with the run. Other file systems are pickled into driver.pkl, and store checkpoint files
+file system of a run's storage path. Objects of local file systems and of buckets are not pickled, since they may hold
+keys and driver.pkl is stored with the run. Other file systems are pickled into driver.pkl, and store checkpoint files
 alone (_elsewhere.py).
 """
 
@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rtrain.train._run_directory import _buckets, _gcs
 from rtrain.train._values import _names
 
 KEYS = {"AWS_ACCESS_KEY_ID": "access_key", "AWS_SECRET_ACCESS_KEY": "secret_key", "AWS_SESSION_TOKEN": "session_token"}
@@ -33,8 +34,8 @@ _PLAIN: dict[str, tuple[object, ...]] = {
 
 @dataclass(frozen=True)
 class Place:
-    """A path as nodes use it. path: a plain path, or a URI. variables: AWS_* variables for the server and region. keys:
-    AWS_* variables for the account.
+    """A path as nodes use it. path: a plain path, or a URI. variables: for the server and region. keys: variables with
+    credentials.
     """
 
     path: str
@@ -47,8 +48,8 @@ class Place:
 
 
 def place_of(path: str | os.PathLike[str], filesystem: Any) -> Place:
-    """Returns the place of a path on a pyarrow or fsspec file system. Supports local ones and S3. Raises ValueError
-    for others, and for options of S3 that nodes cannot use.
+    """Returns the place of a path on a pyarrow or fsspec file system. Supports local ones and buckets that nodes can
+    access. Raises ValueError for others, and for options of S3 that nodes cannot use.
     """
     text = _names.local_path(os.fspath(path))
     filesystem, text = without_wrappers(filesystem, text)
@@ -59,10 +60,12 @@ def place_of(path: str | os.PathLike[str], filesystem: Any) -> Place:
         if "://" in text:
             raise ValueError(f"storage_filesystem is of this machine, and {text} is no path on it")
         return Place(text)
+    if kind in _CLOUDS and (given := _CLOUDS[kind].variables_of(filesystem)) is not None:
+        return _in_cloud(text, kind, given)
     if kind != "s3":
         raise ValueError(
-            f"storage_filesystem of kind {kind!r} cannot be handed to the nodes, which write paths and s3:// themselves: give storage_path "
-            "as a path that they mount, or as s3://bucket/prefix"
+            f"storage_filesystem of kind {kind!r} cannot be handed to the nodes, which write paths, s3:// and gs:// themselves: give "
+            "storage_path as a path that they mount, or as s3://bucket/prefix"
         )
     if "://" in text and not text.startswith("s3://"):
         raise ValueError(f"storage_filesystem is S3, and {text} does not lie there")
@@ -71,9 +74,12 @@ def place_of(path: str | os.PathLike[str], filesystem: Any) -> Place:
 
 
 def is_carried(filesystem: Any) -> bool:
-    """Returns whether nodes can access the file system by a path or URI: a local one, or S3."""
+    """Returns whether nodes can access the file system by a path or URI: a local one, S3, or another bucket whose server
+    and account variables can name.
+    """
     filesystem, _ = without_wrappers(filesystem, "")
-    return filesystem is None or kind_of(filesystem) in ("local", "s3")
+    kind = "local" if filesystem is None else kind_of(filesystem)
+    return kind in ("local", "s3") or (kind in _CLOUDS and _CLOUDS[kind].variables_of(filesystem) is not None)
 
 
 def check_travels(filesystem: Any) -> None:
@@ -107,10 +113,10 @@ def as_pyarrow(filesystem: Any) -> Any:
 
 
 def kind_of(filesystem: Any) -> str:
-    """Returns "local", "s3", or the file system's own name for its kind."""
+    """Returns "local", "s3", "gs", or the file system's own name for its kind."""
     named = getattr(filesystem, "type_name", None) or getattr(filesystem, "protocol", None) or type(filesystem).__name__
     names = [named] if isinstance(named, str) else list(named)
-    for known, ours in (("local", "local"), ("file", "local"), ("s3", "s3"), ("s3a", "s3")):
+    for known, ours in (("local", "local"), ("file", "local"), ("s3", "s3"), ("s3a", "s3"), ("gcs", "gs")):
         if known in names:
             return ours
     return str(names[0])
@@ -209,6 +215,21 @@ def _on_s3(uri: str, options: Mapping[str, str]) -> Place:
     return Place(uri, variables if keys else {}, keys)
 
 
+_CLOUDS = {"gs": _gcs}
+
+
+def _in_cloud(text: str, scheme: str, given: Mapping[str, str]) -> Place:
+    """Returns the place in a bucket. `given`: variables for its server and credentials."""
+    if "://" in text and not text.startswith(f"{scheme}://"):
+        raise ValueError(f"storage_filesystem is of {scheme}://, and {text} does not lie there")
+    uri = text if "://" in text else f"{scheme}://{text.lstrip('/')}"
+    kind = _buckets.kind_of(uri)
+    keys = {name: value for name, value in given.items() if kind and name in kind.keys}
+    variables = {name: value for name, value in given.items() if name not in keys}
+    _refuse(["an endpoint with a user's name or password in it"] * any("@" in value for value in variables.values()))
+    return Place(uri, variables, keys)
+
+
 # -- buckets for which this process has other keys than its own
 # ---------------------------------------------------------
 _places: dict[str, dict[str, str]] = {}  # key: a URI; value: the variables with which this process reads below it
@@ -227,8 +248,7 @@ def environment_for(uri: str) -> dict[str, str]:
     known = [place_uri for place_uri in _places if uri == place_uri or uri.startswith(place_uri + "/")]
     if not known:
         return dict(os.environ)
-    own = {name: value for name, value in os.environ.items() if name not in KEYS and name not in _SERVER}
-    return {**own, **_places[max(known, key=len)]}
+    return _buckets.environment_with(uri, _places[max(known, key=len)])
 
 
 # -- in a worker -------------------------------------------------------------------------------------------------------------
@@ -241,10 +261,12 @@ def filesystem_for(uri: str) -> Any:
     scheme = uri.partition("://")[0] if "://" in uri else ""
     if not scheme:
         return pyarrow.fs.LocalFileSystem()
+    if scheme in _CLOUDS:
+        return _CLOUDS[scheme].filesystem_of(environment_for(uri))
     if scheme != "s3":
         raise RuntimeError(
             f"{uri} is kept by the head, which no file system of pyarrow reaches: report local directories, and read checkpoints with "
-            "as_directory(); or give RunConfig(storage_path=) a path or s3://"
+            "as_directory(); or give RunConfig(storage_path=) a path or a bucket"
         )
     variables = environment_for(uri)
     options = {option: variables[name] for name, option in KEYS.items() if variables.get(name)}

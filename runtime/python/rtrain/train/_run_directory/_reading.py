@@ -1,5 +1,5 @@
 """Reads a run's directory on this machine, at the head (cluster://), through the head (a path that only the cluster
-mounts), or in a bucket (s3://).
+mounts), or in a bucket.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from rtrain._http import Head, HeadError, NotFound, file_digest, part
-from rtrain.train._run_directory import _filesystems
+from rtrain.train._run_directory import _buckets, _filesystems
 from rtrain.train._values import _checkpoint_names, _metrics, _names
 
 MANIFEST = _checkpoint_names.MANIFEST
@@ -129,7 +129,7 @@ class BucketDirectory:
     path: str
 
     def read(self, name: str) -> bytes:
-        with tempfile.TemporaryDirectory(prefix="rtrain-s3-") as folder:
+        with tempfile.TemporaryDirectory(prefix="rtrain-bucket-") as folder:
             file = pathlib.Path(folder) / "file"
             self._rtrain("get", f"{self.path}/{name}", str(file))
             return file.read_bytes()
@@ -140,7 +140,7 @@ class BucketDirectory:
 
     def like(self, pattern: str) -> dict[str, bytes]:
         """Reads the files with one process, which lists the bucket once and fetches several objects at a time."""
-        with tempfile.TemporaryDirectory(prefix="rtrain-s3-") as folder:
+        with tempfile.TemporaryDirectory(prefix="rtrain-bucket-") as folder:
             self._rtrain("get", self.path, folder, "--only", pattern)
             copied = LocalDirectory(folder)
             return {name: copied.read(name) for name in copied.names("")}
@@ -158,10 +158,10 @@ class BucketDirectory:
         if done.returncode == _EXIT_NOT_FOUND:
             raise FileNotFoundError(f"{arguments[0]} does not exist")
         error_text = done.stderr.strip().removeprefix("rtrain: ")
-        if done.returncode == _EXIT_UNAUTHORISED and _names.started_by_agent():
+        kind = _buckets.kind_of(self.path)
+        if kind and done.returncode == _EXIT_UNAUTHORISED and _names.started_by_agent():
             raise PermissionError(
-                f"{error_text}\na worker reads S3 with credentials of its job: give it `secrets: [AWS_ACCESS_KEY_ID, "
-                "AWS_SECRET_ACCESS_KEY]` (RunConfig(secrets=[...])), and AWS_ENDPOINT_URL and AWS_REGION in its env"
+                f"{error_text}\na worker reads {kind.name} with credentials of its job: give it {kind.advice}"
             )
         if done.returncode != 0:
             raise OSError(error_text or f"`{' '.join(command)}` ended with {done.returncode}")
@@ -192,11 +192,11 @@ def open_directory(path: str, head: Head | None = None) -> RunDirectory:
         directory = RemoteDirectory(text, head_in_use, f"/v1/storage/{_quoted(rest)}", f"{rest}/")
         directory.read("run.json")
         return directory
-    if scheme == "s3":
+    if _buckets.kind_of(text):
         bucket = BucketDirectory(text)
         bucket.read("run.json")
         return bucket
-    raise ValueError(f"{path}: this version reads runs from paths, s3:// and cluster://, not {scheme}://")
+    raise ValueError(f"{path}: this version reads runs from paths, buckets (s3://, gs://) and cluster://, not {scheme}://")
 
 
 def open_run_of(path: str, head: Head | None = None) -> tuple[RunDirectory, str]:
@@ -226,7 +226,7 @@ def _runs_above(path: str) -> list[tuple[str, str]]:
     """
     scheme, _, rest = path.rpartition("://")
     parts = rest.split("/")
-    least = 2 if scheme == "s3" else 1
+    least = 2 if _buckets.kind_of(path) else 1
     nearest = range(len(parts) - 1, max(least, len(parts) - _checkpoint_names.PARTS_MOST) - 1, -1)
     runs = [("/".join(parts[:count]), "/".join(parts[count:])) for count in nearest]
     return [(f"{scheme}://{run}" if scheme else run, name) for run, name in runs if run]
@@ -283,7 +283,7 @@ class Bucket:
         driver may lack credentials.
         """
         run = path.removesuffix(f"/{name}")
-        if path.startswith("s3://") and run not in self._runs:
+        if _buckets.kind_of(path) and run not in self._runs:
             self._runs[run] = {}
             with contextlib.suppress(OSError, ValueError, KeyError, RuntimeError):
                 self._runs[run] = manifests(BucketDirectory(run))

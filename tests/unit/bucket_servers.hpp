@@ -1,0 +1,173 @@
+// The object stores of the tests: servers of each kind, started at their first use.
+// RTRAIN_TEST_S3=http://host:port names another S3 server, whose key is in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
+#pragma once
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "storage/uri/gcs/gcs.hpp"
+#include "storage/uri/gcs/service.hpp"
+#include "storage/uri/objects/store.hpp"
+#include "storage/uri/s3/s3.hpp"
+#include "storage/uri/s3/service.hpp"
+#include "tests/unit/catch.hpp"
+#include "tests/unit/source_directory.hpp"
+
+namespace rtrain::storage {
+
+// A server of a kind: tests/KIND/server.py, with a bucket `runs`. It ends with its standard input.
+class BucketServer {
+  public:
+    explicit BucketServer(const std::string& kind, std::vector<std::string> options = {}) {
+        const char* given = std::getenv("RTRAIN_TEST_PYTHON");
+        const std::string python = given != nullptr ? given : test::source_directory() + "/.venv/bin/python";
+        std::vector<std::string> words{python, test::source_directory() + "/tests/" + kind + "/server.py", "--bucket",
+                                       "runs"};
+        words.insert(words.end(), options.begin(), options.end());
+        int to[2], from[2];
+        REQUIRE(::pipe2(to, O_CLOEXEC) == 0);
+        REQUIRE(::pipe2(from, O_CLOEXEC) == 0);
+        process_ = ::fork();
+        if (process_ == 0) {
+            ::dup2(to[0], 0);
+            ::dup2(from[1], 1);
+            std::vector<char*> arguments;
+            for (std::string& word : words) arguments.push_back(word.data());
+            arguments.push_back(nullptr);
+            ::execv(arguments[0], arguments.data());
+            ::_exit(127);
+        }
+        ::close(to[0]);
+        ::close(from[1]);
+        input_ = to[1];
+        std::FILE* lines = ::fdopen(from[0], "r");
+        int port = 0;
+        const int read = std::fscanf(lines, "%d", &port);
+        std::fclose(lines);
+        INFO("are the packages of tests in the environment of " << python << "? scripts/bootstrap puts them there");
+        REQUIRE(read == 1);
+        const bool tls = std::find(words.begin(), words.end(), "--tls") != words.end();
+        endpoint = (tls ? "https://localhost:" : "http://127.0.0.1:") + std::to_string(port);
+    }
+    ~BucketServer() { stop(); }
+    BucketServer(const BucketServer&) = delete;
+
+    void halt() { ::kill(process_, SIGSTOP); }
+    void stop() {
+        if (process_ <= 0) return;
+        ::close(input_);
+        ::kill(process_, SIGKILL);
+        ::waitpid(process_, nullptr, 0);
+        process_ = 0;
+    }
+
+    std::string endpoint;
+
+  private:
+    pid_t process_ = 0;
+    int input_ = -1;
+};
+
+using Named = std::map<std::string, std::string>;
+inline objects::Variables variables_of(Named values) {
+    return [values = std::move(values)](const std::string& name) {
+        const auto entry = values.find(name);
+        return entry == values.end() ? std::string{} : entry->second;
+    };
+}
+
+// A kind of object store, as the tests of all kinds use it.
+struct BucketKind {
+    std::string name;    // the folder of its server in tests/
+    std::string bucket;  // "s3://runs"
+    std::function<Result<std::unique_ptr<Store>>(const std::string& root, const objects::Variables&)> open;
+    std::function<Result<std::unique_ptr<objects::Client>>(const objects::Variables&)> client;  // of the bucket
+    std::function<Named(const std::string& endpoint)> values;  // the server and a key that it accepts
+    std::string endpoint_variable, ca_variable, tries_variable;
+    std::string condition;  // of exclusive creation
+};
+inline const std::vector<std::string>& bucket_kinds() {
+    static const std::vector<std::string> names{"s3", "gcs"};
+    return names;
+}
+inline Named keys_for(const std::string& endpoint) {
+    return {{"AWS_ENDPOINT_URL", endpoint},
+            {"AWS_ACCESS_KEY_ID", "rtrain-test-key"},
+            {"AWS_SECRET_ACCESS_KEY", "rtrain-test-secret"},
+            {"HOME", "/nonexistent"}};
+}
+inline Named gcs_keys_for(const std::string& endpoint) {
+    return {{"STORAGE_EMULATOR_HOST", endpoint},
+            {"GS_ACCESS_KEY_ID", "rtrain-test-key"},
+            {"GS_SECRET_ACCESS_KEY", "rtrain-test-secret"},
+            {"HOME", "/nonexistent"}};
+}
+inline BucketKind kind_named(const std::string& name) {
+    if (name == "gcs")
+        return {.name = name,
+                .bucket = "gs://runs",
+                .open = [](const auto& root, const auto& variables) { return open_gcs_store(root, variables); },
+                .client = [](const auto& variables) { return gcs::open_client("runs", variables); },
+                .values = gcs_keys_for,
+                .endpoint_variable = "STORAGE_EMULATOR_HOST",
+                .ca_variable = "SSL_CERT_FILE",
+                .tries_variable = "RTRAIN_STORAGE_MAX_ATTEMPTS",
+                .condition = "`x-goog-if-generation-match: 0`"};
+    return {.name = "s3",
+            .bucket = "s3://runs",
+            .open = [](const auto& root, const auto& variables) { return open_s3_store(root, variables); },
+            .client = [](const auto& variables) { return s3::open_client("runs", variables); },
+            .values = keys_for,
+            .endpoint_variable = "AWS_ENDPOINT_URL",
+            .ca_variable = "AWS_CA_BUNDLE",
+            .tries_variable = "AWS_MAX_ATTEMPTS",
+            .condition = "`If-None-Match: *`"};
+}
+
+inline std::unique_ptr<Store> bucket_store(const BucketKind& kind, const std::string& root, const Named& values) {
+    auto store = kind.open(root, variables_of(values));
+    // Without Catch's assertions, which are for one thread: some tests open stores in several threads.
+    if (!store.ok()) throw std::runtime_error("no store at " + root + ": " + store.error().message);
+    return std::move(store).value();
+}
+inline std::unique_ptr<Store> s3_store(const std::string& root, const Named& values) {
+    return bucket_store(kind_named("s3"), root, values);
+}
+
+// Returns the one server of the kind that all tests of the program share.
+inline const Named& shared_server(const BucketKind& kind) {
+    static std::map<std::string, std::unique_ptr<BucketServer>> servers;
+    static std::map<std::string, Named> values;
+    if (const auto known = values.find(kind.name); known != values.end()) return known->second;
+    const char* given = kind.name == "s3" ? std::getenv("RTRAIN_TEST_S3") : nullptr;
+    if (given == nullptr) {
+        servers[kind.name] = std::make_unique<BucketServer>(kind.name);
+        return values[kind.name] = kind.values(servers[kind.name]->endpoint);
+    }
+    Named own = keys_for(given);
+    for (const char* name : {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_CA_BUNDLE"})
+        if (const char* value = std::getenv(name); value != nullptr) own[name] = value;
+    auto client = s3::open_client("runs", variables_of(own));
+    REQUIRE(client.ok());
+    REQUIRE((*client)->send({.method = "PUT", .doing = "making"}).ok());
+    return values[kind.name] = own;
+}
+inline const Named& shared_s3() { return shared_server(kind_named("s3")); }
+
+// True if the message or the next step contains the words.
+inline bool says(const Error& error, const std::string& words) {
+    return (error.message + " | " + error.next).find(words) != std::string::npos;
+}
+
+}  // namespace rtrain::storage
