@@ -6,8 +6,8 @@
 namespace rtrain {
 namespace {
 
-const std::array<BucketSecrets, 2>& known_kinds() {
-    static const std::array<BucketSecrets, 2> kinds{
+const std::array<BucketSecrets, 3>& known_kinds() {
+    static const std::array<BucketSecrets, 3> kinds{
         BucketSecrets{.kind = "S3",
                       .schemes = {"s3://"},
                       .sets = {{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}},
@@ -25,7 +25,19 @@ const std::array<BucketSecrets, 2>& known_kinds() {
                       .settings = {{"STORAGE_EMULATOR_HOST"}},
                       .endpoints = {"STORAGE_EMULATOR_HOST"},
                       .agents_own = {"GOOGLE_APPLICATION_CREDENTIALS"},
-                      .texts = {"GOOGLE_SERVICE_ACCOUNT_KEY"}}};
+                      .texts = {"GOOGLE_SERVICE_ACCOUNT_KEY"}},
+        BucketSecrets{.kind = "Azure Blob Storage",
+                      .schemes = {"az://", "abfs://", "abfss://"},
+                      .sets = {{"AZURE_STORAGE_KEY"},
+                               {"AZURE_STORAGE_SAS_TOKEN"},
+                               {"AZURE_STORAGE_CONNECTION_STRING"},
+                               {"AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET"}},
+                      .further = {},
+                      .settings = {{"AZURE_STORAGE_ACCOUNT"}, {"AZURE_STORAGE_SERVICE_ENDPOINT"}},
+                      .endpoints = {"AZURE_STORAGE_SERVICE_ENDPOINT"},
+                      .agents_own = {"AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_ACCOUNT_NAME",
+                                     "AZURE_FEDERATED_TOKEN_FILE", "IDENTITY_ENDPOINT", "IDENTITY_HEADER"},
+                      .texts = {}}};
     return kinds;
 }
 

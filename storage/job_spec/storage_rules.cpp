@@ -165,6 +165,9 @@ Result<std::string> normal_place(const std::string& storage_path) {
             return uri->path;
         case storage::Scheme::s3:
         case storage::Scheme::gs:
+        case storage::Scheme::az:
+        case storage::Scheme::abfs:
+        case storage::Scheme::abfss:
             break;
     }
     for (std::size_t begin = 0; begin <= uri->path.size();) {
@@ -174,7 +177,7 @@ Result<std::string> normal_place(const std::string& storage_path) {
             return Error{ErrorCode::invalid, shown(storage_path) + " has an empty, '.' or '..' part", ""};
         begin = end + 1;
     }
-    return storage::text_of(*uri);
+    return storage::canonical_text(*uri);
 }
 
 Status may_use(const StorageRules& rules, const StorageUser& who, const std::string& storage_path) {

@@ -9,8 +9,8 @@
 
 namespace rtrain::storage {
 
-// Accepts file:///abs, /abs, s3://bucket/prefix and gs://bucket/prefix, with the credentials of this process. The agent
-// makes the store of cluster:// over the head's API.
+// Accepts file:///abs, /abs, s3://bucket/prefix, gs://bucket/prefix, az://container/prefix and abfss://..., with the
+// credentials of this process. The agent makes the store of cluster:// over the head's API.
 Result<std::unique_ptr<Store>> open_store(const std::string& root);
 // Opens a bucket with `variables` in place of the environment. Sends no request yet, except for a token.
 Result<std::unique_ptr<Store>> open_bucket_store(const std::string& root,

@@ -6,7 +6,7 @@ media, multipart and resumable uploads, conditions. It is also a token server an
 with botocore, the assertion of a service account is verified with google-auth, and every Content-MD5 is compared. Requests are
 executed one at a time, which makes conditions exact.
 usage: server.py [--bucket NAME]... [--port N] [--tls CERTIFICATE KEY] [--ignore-conditions] [--slow-down N] [--lose-answers N]
-[--lend-for S] [--key-file FILE]
+[--lend-for S] [--page N] [--key-file FILE]
 """
 
 import argparse
@@ -33,11 +33,13 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 
 SECRETS = {"rtrain-test-key": "rtrain-test-secret", "another-key": "another-test-secret"}
 EMAIL = "trainer@rtrain-tests.iam.gserviceaccount.com"
-PAGE = 1_000
 
 
 class Quiet(WSGIRequestHandler):
     protocol_version = "HTTP/1.1"
+
+    def handle_expect_100(self):
+        return True  # werkzeug itself sends "100 Continue"
 
     def log_request(self, code="-", size="-"):
         pass
@@ -265,7 +267,7 @@ class Server:
         if begin:
             last = base64.urlsafe_b64decode(begin).decode()
             below = [key for key in below if key > last]
-        size = min(int(most or PAGE), PAGE)
+        size = min(int(most or self.options.page), self.options.page)
         shown = below[:size]
         following = base64.urlsafe_b64encode(shown[-1].encode()).decode() if len(below) > size else ""
         return [(key, self.buckets[bucket][key]) for key in shown], following
@@ -419,7 +421,9 @@ class Server:
             number = f"session-{next(self.numbers)}"
             self.sessions[number] = {"key": key, "metadata": about.get("metadata") or {}, "generation": generation, "bytes": b""}
             place = f"{request.environ['wsgi.url_scheme']}://{request.environ['HTTP_HOST']}{request.raw_path}"
-            return answer(200, b"", [("Location", f"{place}?uploadType=resumable&upload_id={number}"), ("X-GUploader-UploadID", number)])
+            return answer(
+                200, b"", [("Location", f"{place}?uploadType=resumable&upload_id={number}"), ("X-GUploader-UploadID", number)]
+            )
         session = self.sessions[number]
         session["bytes"] += request.body
         held = len(session["bytes"])
@@ -487,6 +491,7 @@ def main():
     parser.add_argument("--slow-down", type=int, default=0)
     parser.add_argument("--lose-answers", type=int, default=0)
     parser.add_argument("--lend-for", type=int, default=3600)
+    parser.add_argument("--page", type=int, default=1000)
     parser.add_argument("--key-file")
     options = parser.parse_args()
     tls = tuple(options.tls) if options.tls else None

@@ -7,15 +7,16 @@ import json
 import os
 import pathlib
 import re
+import sys
 from typing import Any
 
 import pytest
 
-fs = pytest.importorskip("pyarrow.fs")
-
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
 from rtrain.train import RunConfig
-from rtrain.train._run_directory import _buckets, _filesystems, _gcs
+from rtrain.train._run_directory import _azure, _buckets, _filesystems, _gcs
 
+fs = pytest.importorskip("pyarrow.fs")
 SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
 ACCOUNT = {"type": "service_account", "client_email": "a@b", "private_key": "very-secret", "token_uri": "https://t"}
 
@@ -119,3 +120,61 @@ def test_the_file_system_of_a_run_has_the_credentials_of_the_environment(monkeyp
     assert _gcs.filesystem_of({"STORAGE_EMULATOR_HOST": "store:9"}).__reduce__()[1][0]["anonymous"]
     with pytest.raises(RuntimeError, match="takes no HMAC key"):
         _gcs.filesystem_of({"GS_ACCESS_KEY_ID": "id"})
+
+
+# -- Azure ---------------------------------------------------------------------------------------------------------------
+class AdlFs(GcsFs):
+    """An object with the attributes of a file system of adlfs."""
+
+    protocol = ("abfs", "az", "abfss")
+
+
+LAB = {"AZURE_STORAGE_ACCOUNT": "lab"}
+
+
+@pytest.mark.parametrize(
+    ("filesystem", "variables", "keys"),
+    [
+        (lambda: fs.AzureFileSystem("lab", account_key="aHVzaA=="), LAB, {"AZURE_STORAGE_KEY": "aHVzaA=="}),
+        (lambda: fs.AzureFileSystem("lab", sas_token="sv=1&sig=hush"), LAB, {"AZURE_STORAGE_SAS_TOKEN": "sv=1&sig=hush"}),
+        (
+            lambda: fs.AzureFileSystem(
+                "lab", account_key="aHVzaA==", blob_storage_scheme="http", blob_storage_authority="store:9",
+                dfs_storage_scheme="http", dfs_storage_authority="store:9",
+            ),
+            {**LAB, "AZURE_STORAGE_SERVICE_ENDPOINT": "http://store:9/lab"},
+            {"AZURE_STORAGE_KEY": "aHVzaA=="},
+        ),
+        (
+            lambda: AdlFs(account_name="lab", tenant_id="t", client_id="c", client_secret="hush"),
+            LAB,
+            {"AZURE_TENANT_ID": "t", "AZURE_CLIENT_ID": "c", "AZURE_CLIENT_SECRET": "hush"},
+        ),
+        (lambda: AdlFs(connection_string="AccountName=lab;hush"), {}, {"AZURE_STORAGE_CONNECTION_STRING": "AccountName=lab;hush"}),
+    ],
+)  # fmt: skip
+def test_an_azure_file_system_becomes_a_path_with_its_account_and_keys(filesystem, variables, keys) -> None:
+    config = RunConfig(name="mine", storage_path="runs/prefix", storage_filesystem=filesystem())
+    assert config.storage_path == "az://runs/prefix" and config.elsewhere is None
+    assert dict(config.place.variables) == variables and dict(config.place.keys) == keys
+    assert not {"hush", "aHVzaA=="} & set(repr(config.place).split("'"))
+
+
+@pytest.mark.parametrize("options", [{"account_name": "lab"}, {"account_name": "lab", "anon": True}, {"credential": object()}])
+def test_an_azure_file_system_that_nodes_cannot_have_holds_checkpoint_files_alone(options) -> None:
+    assert not _filesystems.is_carried(AdlFs(**options))
+
+
+def test_the_file_system_of_a_run_in_azure_has_the_server_of_the_environment() -> None:
+    variables = {**LAB, "AZURE_STORAGE_KEY": "aHVzaA==", "AZURE_STORAGE_SERVICE_ENDPOINT": "http://store:9/lab"}
+    options = _azure.filesystem_of(variables).__reduce__()[1][0]
+    assert (options["account_name"], options["account_key"]) == ("lab", "aHVzaA==")
+    assert (options["blob_storage_scheme"], options["blob_storage_authority"]) == ("http", "store:9")
+    text = "AccountName=lab;SharedAccessSignature=sv=1&sig=x;BlobEndpoint=https://lab.blob.core.windows.net/"
+    options = _azure.filesystem_of({"AZURE_STORAGE_CONNECTION_STRING": text}).__reduce__()[1][0]
+    assert (options["sas_token"], options["blob_storage_authority"]) == ("sv=1&sig=x", ".blob.core.windows.net")
+
+
+def test_a_path_of_a_hierarchical_account_is_the_container_s_on_the_file_system() -> None:
+    assert _filesystems.path_on("abfss://runs@lab.dfs.core.windows.net/a/b") == "runs/a/b"
+    assert _filesystems.path_on("az://runs/a/b") == "runs/a/b"

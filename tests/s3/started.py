@@ -1,11 +1,15 @@
 """Runs the tests' object stores as processes, for tests in Python. It ends the processes that it started, by pid."""
 
+import base64
+import hashlib
+import hmac
 import json
 import os
 import pathlib
 import subprocess
 import sys
 import tempfile
+import urllib.parse
 import urllib.request
 from typing import ClassVar
 
@@ -146,7 +150,39 @@ class GcsServer(BucketServer):
         )
 
 
-SERVERS = {server.kind: server for server in (S3Server, GcsServer)}
+class AzureServer(BucketServer):
+    """Its agents have the account's key. A job brings a shared access signature of the container."""
+
+    kind, root, secret_variable, pass_env = "azure", "az://runs", "AZURE_STORAGE_KEY", "AZURE_*"
+    wrong_secret = base64.b64encode(b"another-secret").decode()
+    server_variables = ("AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_SERVICE_ENDPOINT")
+    advised = ("AZURE_STORAGE_KEY",)
+    account = "devstoreaccount1"
+    key = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="  # published with Azurite
+
+    def variables(self):
+        fields = ["racwdl", "", "2035-01-01T00:00:00Z", f"/blob/{self.account}/runs", "", "", "", "2021-12-02", "c", *[""] * 7]
+        digest = hmac.new(base64.b64decode(self.key), "\n".join(fields).encode(), hashlib.sha256).digest()
+        parts = {"sp": "racwdl", "se": fields[2], "sv": "2021-12-02", "sr": "c", "sig": base64.b64encode(digest).decode()}
+        self.secrets = {"AZURE_STORAGE_SAS_TOKEN": urllib.parse.urlencode(parts)}
+        return {
+            "AZURE_STORAGE_ACCOUNT": self.account,
+            "AZURE_STORAGE_SERVICE_ENDPOINT": f"{self.endpoint}/{self.account}",
+            "AZURE_STORAGE_KEY": self.key,
+            "RTRAIN_STORAGE_MAX_ATTEMPTS": "3",
+        }
+
+    def filesystem(self):
+        import pyarrow.fs
+
+        place = f"127.0.0.1:{self.port}"
+        return pyarrow.fs.AzureFileSystem(
+            self.account, account_key=self.key, blob_storage_authority=place, blob_storage_scheme="http",
+            dfs_storage_authority=place, dfs_storage_scheme="http",
+        )  # fmt: skip
+
+
+SERVERS = {server.kind: server for server in (S3Server, GcsServer, AzureServer)}
 
 
 def put_all(texts, credentials=None):

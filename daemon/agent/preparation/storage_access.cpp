@@ -19,8 +19,10 @@
 #include "daemon/agent/disk/node_files.hpp"
 #include "daemon/agent/preparation/places.hpp"
 #include "storage/job_spec/job.hpp"
+#include "storage/uri/azure/azure.hpp"
 #include "storage/uri/files/beneath.hpp"
 #include "storage/uri/gcs/gcs.hpp"
+#include "storage/uri/objects/client.hpp"
 #include "storage/uri/open_store.hpp"
 
 namespace rtrain::agent {
@@ -87,9 +89,35 @@ NamedServer server_of(const BucketSecrets& kind, const StorageAccess& access) {
         std::string url = given(access, std::string(name));
         while (url.ends_with('/')) url.pop_back();
         if (!url.empty() && url.find("://") == url.npos) url = "http://" + url;
+        if (kind.schemes.front() == "az://" && !url.empty())
+            url = storage::objects::origin_of(url).origin;  // no account
         if (!url.empty()) return {std::string(kind.endpoints.back()), url};
     }
     return {};
+}
+
+// Fails unless the operator allows the servers within the run's credentials: of tokens, and of a connection string.
+Status check_servers_in_secrets(const StorageAccess& access,
+                                const std::function<bool(const std::string&)>& is_allowed) {
+    const std::string key = given(access, "GOOGLE_SERVICE_ACCOUNT_KEY");
+    if (!key.empty()) {
+        const auto tokens = storage::foreign_token_server(key);
+        if (!tokens) return tokens.error();
+        if (!is_allowed(*tokens))
+            return Error{
+                ErrorCode::unauthorised,
+                "the job's GOOGLE_SERVICE_ACCOUNT_KEY takes its tokens at " + *tokens + ", which is not Google's",
+                "take a key as Google made it, or ask who operates the node to list that server as one of "
+                "`endpoints` in --storage-rules"};
+    }
+    const std::string text = given(access, "AZURE_STORAGE_CONNECTION_STRING");
+    if (text.empty()) return Done{};
+    const auto server = storage::foreign_blob_server(text);
+    if (!server) return server.error();
+    if (is_allowed(*server)) return Done{};
+    return Error{ErrorCode::unauthorised,
+                 "the job's AZURE_STORAGE_CONNECTION_STRING names " + *server + ", which is not Azure's",
+                 "ask who operates the node to list that server as one of `endpoints` in --storage-rules"};
 }
 
 // Fails unless the operator allows the servers that the run names. An agent is in the operator's network. A user who
@@ -109,15 +137,7 @@ Status check_endpoint(const spec::StorageRules& rules, const StorageAccess& acce
                      "the job's " + server.variable + " names " + server.url + ", which is not the " +
                          std::string(kind.kind) + " server of this node's agent",
                      "leave it out, or ask who operates the node to list it as one of `endpoints` in --storage-rules"};
-    const std::string key = given(access, "GOOGLE_SERVICE_ACCOUNT_KEY");
-    if (key.empty()) return Done{};
-    const auto tokens = storage::foreign_token_server(key);
-    if (!tokens) return tokens.error();
-    if (is_allowed(*tokens)) return Done{};
-    return Error{ErrorCode::unauthorised,
-                 "the job's GOOGLE_SERVICE_ACCOUNT_KEY takes its tokens at " + *tokens + ", which is not Google's",
-                 "take a key as Google made it, or ask who operates the node to list that server as one of `endpoints` "
-                 "in --storage-rules"};
+    return check_servers_in_secrets(access, is_allowed);
 }
 
 // Returns the variable without which the run's own credentials are incomplete.

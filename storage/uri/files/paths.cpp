@@ -72,10 +72,11 @@ Result<StorageUri> parse_uri(const std::string& text) {
     if (text.starts_with("cluster://")) return StorageUri{.scheme = Scheme::cluster, .path = after("cluster://")};
     if (text.starts_with("file://")) return file_uri(text, after("file://"));
     if (text.starts_with("s3://")) return bucket_uri(text, Scheme::s3, after("s3://"));
-    if (text.starts_with("gs://")) return bucket_uri(text, Scheme::gs, after("gs://"));
+    for (const Scheme scheme : {Scheme::gs, Scheme::az, Scheme::abfs, Scheme::abfss})
+        if (text.starts_with(prefix_of(scheme))) return bucket_uri(text, scheme, after(prefix_of(scheme)));
     if (const auto at = text.find("://"); at != std::string::npos)
-        return wrong(
-            text, "the scheme " + text.substr(0, at + 3) + " is unknown; known are file://, cluster://, s3://, gs://");
+        return wrong(text, "the scheme " + text.substr(0, at + 3) +
+                               " is unknown; known are file://, cluster://, s3://, gs://, az://, abfss://");
     return file_uri(text, text);
 }
 
@@ -91,8 +92,21 @@ const char* prefix_of(Scheme scheme) {
             return "s3://";
         case Scheme::gs:
             return "gs://";
+        case Scheme::az:
+            return "az://";
+        case Scheme::abfs:
+            return "abfs://";
+        case Scheme::abfss:
+            return "abfss://";
     }
     return "";
+}
+
+std::string canonical_text(const StorageUri& uri) {
+    const bool is_azure = uri.scheme == Scheme::az || uri.scheme == Scheme::abfs || uri.scheme == Scheme::abfss;
+    if (!is_azure) return text_of(uri);
+    const bool has_account = uri.path.substr(0, uri.path.find('/')).find('@') != uri.path.npos;
+    return prefix_of(has_account ? Scheme::abfss : Scheme::az) + uri.path;
 }
 
 std::string text_of(const StorageUri& uri) { return prefix_of(uri.scheme) + uri.path; }

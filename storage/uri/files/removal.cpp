@@ -90,7 +90,8 @@ Result<bool> sweep_aside(const std::string& parent) {
 bool same_place(const std::string& path, const std::string& other) {
     const auto first = parse_uri(path), second = parse_uri(other);
     if (!first || !second) return path == other;
-    return first->scheme == second->scheme && (first->scheme == Scheme::cluster || first->path == second->path);
+    if (first->scheme == Scheme::cluster || second->scheme == Scheme::cluster) return first->scheme == second->scheme;
+    return canonical_text(*first) == canonical_text(*second);
 }
 
 }  // namespace rtrain::storage

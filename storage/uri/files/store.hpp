@@ -58,14 +58,18 @@ enum class Root { seen, unseen };
 enum class Links { followed, refused };
 Result<std::unique_ptr<Store>> open_file_store(const std::string& root, Root look = Root::seen, Links links = Links::followed);
 
-enum class Scheme { cluster, file, s3, gs };
+enum class Scheme { cluster, file, s3, gs, az, abfs, abfss };
 struct StorageUri {
     Scheme scheme = Scheme::cluster;
-    std::string path;  // file: absolute path; in an object store: bucket/prefix
+    // file: absolute path; in an object store: bucket/prefix, also "container@account.dfs.core.windows.net/prefix"
+    std::string path;
 };
 Result<StorageUri> parse_uri(const std::string& text);
 bool is_bucket(Scheme);           // true: an object store
 const char* prefix_of(Scheme);    // "s3://"; empty for a path of a file system
+// Returns the one spelling of an object store's path that has several: "az://container/prefix" also for abfs://, and
+// abfss:// wherever the path names an account.
+std::string canonical_text(const StorageUri&);
 std::string text_of(const StorageUri&);  // the storage path, normalised: "s3://bucket/prefix", "/mnt/shared"
 // Writes, syncs, reads back and removes a probe file in the directory `below`. Its Error names the failed operation,
 // the path and the cause.

@@ -34,8 +34,8 @@ class Tokens {
     std::int64_t tried_unix_s_ = 0;
 };
 
-// Reads the answer of a token server: {"access_token": "...", "expires_in": 3599}, or "expires_on" with a Unix time. The
-// number may be a text.
+// Reads the answer of a token server: {"access_token": "...", "expires_in": 3599}, or "expires_on" with a Unix time.
+// The number may be a text.
 Result<Token> read_token(const http::Reply& reply, const std::string& server, const std::string& whose);
 std::string form_text(const std::map<std::string, std::string>& fields);  // application/x-www-form-urlencoded
 bool is_sendable(const std::string& token);  // visible ASCII characters alone, as in a header

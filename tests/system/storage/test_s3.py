@@ -31,7 +31,9 @@ def reported(cluster, run):
 def test_a_killed_worker_and_then_a_lost_cluster_go_on_from_the_bucket(bucket, tmp_path):
     first = LocalCluster(tmp_path / "first", nodes=2, resources="CPU=2", pass_env=bucket.pass_env)
     try:
-        first.rtrain("submit", ranks_job(tmp_path, "far", 12, 0.3, workers=4, max_failures=3, storage_path=f"{bucket.root}/team/a b/"))
+        first.rtrain(
+            "submit", ranks_job(tmp_path, "far", 12, 0.3, workers=4, max_failures=3, storage_path=f"{bucket.root}/team/a b/")
+        )
         wait_for("two checkpoints", lambda: len(checkpoints_of(first, "far")) >= 2)
         os.kill(first.json("describe", "far")["attempt_list"][-1]["workers"][2]["pid"], signal.SIGKILL)
         first.wait_state("far", "SUCCEEDED", "FAILED")

@@ -117,6 +117,21 @@ TEST_CASE("a rule for a bucket of one kind allows nothing at another kind") {
     }
 }
 
+TEST_CASE("a rule for Azure holds for each spelling of its path, and for no other account") {
+    const StorageRules rules =
+        rules_of("rules: [{users: [ana], allow: [az://runs/ana, abfss://runs@lab.dfs.core.windows.net]}]");
+    for (const char* path : {"az://runs/ana", "abfs://runs/ana/x", "abfss://runs/ana/",
+                             "abfss://runs@lab.dfs.core.windows.net/x", "abfs://runs@lab.dfs.core.windows.net"}) {
+        INFO(path);
+        CHECK(allowed(rules, {"ana", "q"}, path));
+    }
+    for (const char* path : {"az://runs", "az://runs/ana-2", "abfss://runs@other.dfs.core.windows.net/ana",
+                             "az://runs@lab.dfs.core.windows.net.evil/x", "az://runs/ana/../ben"}) {
+        INFO(path);
+        CHECK_FALSE(allowed(rules, {"ana", "q"}, path));
+    }
+}
+
 TEST_CASE("directories are under the rules as soon as one rule names a directory") {
     const StorageRules rules = rules_of("rules: [{users: [ana], allow: [/mnt/shared, s3://b]}]");
     CHECK(allowed(rules, {"ana", "q"}, "/mnt/shared/x"));

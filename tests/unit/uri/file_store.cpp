@@ -409,11 +409,15 @@ TEST_CASE("storage paths: schemes, and what is wrong with the others") {
     CHECK(parse_uri("/mnt//a/./b")->path == "/mnt/a/b");
     CHECK(parse_uri("s3://bucket/prefix/")->path == "bucket/prefix");
     CHECK(parse_uri("gs://bucket")->scheme == Scheme::gs);
+    CHECK(same_place("abfs://c/p", "az://c/p/"));
+    CHECK_FALSE(same_place("abfss://c@acc.dfs.core.windows.net/p", "az://c/p"));
+    CHECK_FALSE(same_place("s3://c/p", "gs://c/p"));
+    CHECK(text_of(*parse_uri("abfss://c@acc.dfs.core.windows.net/p/")) == "abfss://c@acc.dfs.core.windows.net/p");
     CHECK(parse_uri("runs").error().message.find("not absolute") != std::string::npos);
     CHECK(parse_uri("file://host/x").error().code == ErrorCode::invalid);
     CHECK(parse_uri("s3://").error().message.find("no bucket") != std::string::npos);
     CHECK(parse_uri("ftp://x").error().message.find("ftp://") != std::string::npos);
-    for (const char* bucket : {"s3://b/p", "gs://b/p"})
+    for (const char* bucket : {"s3://b/p", "gs://b/p", "az://c/p", "abfss://c@a.dfs.core.windows.net/p"})
         CHECK(open_file_store(bucket).error().message.find("not a directory") != std::string::npos);
 }
 

@@ -27,7 +27,7 @@ struct WithAccount {
                  {"HOME", "/nonexistent"}};
 };
 
-Error refusal_of(const std::string& root, const Named& values) {
+Error google_refusal(const std::string& root, const Named& values) {
     auto store = open_gcs_store(root, variables_of(values));
     return store ? (*store)->put("a", "x").error() : store.error();
 }
@@ -142,7 +142,7 @@ TEST_CASE("an access token that was given is used as it is, and its end is said"
     CHECK(says(ended, "does not accept the token (from GOOGLE_OAUTH_ACCESS_TOKEN in the environment)"));
     CHECK_FALSE(says(ended, token->text));
     values["GOOGLE_OAUTH_ACCESS_TOKEN"] = "a\r\nx-goog-acl: public-read";
-    CHECK(says(refusal_of("gs://runs/p", values), "has a space or a control character"));
+    CHECK(says(google_refusal("gs://runs/p", values), "has a space or a control character"));
 }
 
 TEST_CASE("the metadata server lends tokens, and only one of Google's is accepted") {
@@ -214,21 +214,21 @@ TEST_CASE("a token server's refusal names the account and the reason; a wrong cl
 TEST_CASE("a refusal of Google Cloud Storage names the object, the account and what to correct") {
     const BucketKind kind = kind_named("gcs");
     Named values = shared_server(kind);
-    const Error bucket = refusal_of("gs://no-such-bucket/p", values);
+    const Error bucket = google_refusal("gs://no-such-bucket/p", values);
     CHECK(bucket.code == ErrorCode::invalid);
     CHECK(says(bucket, "writing gs://no-such-bucket/p/a: there is no bucket 'no-such-bucket' at " +
                            values["STORAGE_EMULATOR_HOST"]));
     values["GS_SECRET_ACCESS_KEY"] = "not-it-at-all";
-    CHECK(says(refusal_of("gs://runs/p", values), "correct GS_SECRET_ACCESS_KEY"));
-    CHECK_FALSE(says(refusal_of("gs://runs/p", values), "not-it-at-all"));
+    CHECK(says(google_refusal("gs://runs/p", values), "correct GS_SECRET_ACCESS_KEY"));
+    CHECK_FALSE(says(google_refusal("gs://runs/p", values), "not-it-at-all"));
     values["GS_ACCESS_KEY_ID"] = "unknown-WXYZ";
-    CHECK(says(refusal_of("gs://runs/p", values),
+    CHECK(says(google_refusal("gs://runs/p", values),
                "does not know the access key ...WXYZ (from GS_ACCESS_KEY_ID in the environment)"));
     const Error anonymous =
-        refusal_of("gs://runs/p", {{"STORAGE_EMULATOR_HOST", values["STORAGE_EMULATOR_HOST"]}, {"HOME", "/n"}});
+        google_refusal("gs://runs/p", {{"STORAGE_EMULATOR_HOST", values["STORAGE_EMULATOR_HOST"]}, {"HOME", "/n"}});
     CHECK(anonymous.code == ErrorCode::unauthorised);
     CHECK(says(anonymous, "denies it to a request without credentials"));
-    CHECK(says(refusal_of("gs://runs/a/../b", values), "'..'"));
+    CHECK(says(google_refusal("gs://runs/a/../b", values), "'..'"));
 }
 
 TEST_CASE("a key that takes its tokens elsewhere than at Google's is known") {

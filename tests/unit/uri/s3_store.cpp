@@ -67,6 +67,10 @@ TEST_CASE("XML of answers: entities, empty elements, longer names that begin ali
     CHECK(listed == std::vector<objects::Element>{{{"K", "a"}, {"S", "1"}}, {{"K", "b"}}});
     CHECK(objects::elements("<L><C><K>a</K>", "C").empty());  // cut off
     CHECK(objects::is_answer("<?xml version=\"1.0\"?>\n<L xmlns=\"urn:x\"><C/></L>", "L"));
+    CHECK(objects::is_answer("\xEF\xBB\xBF<?xml version=\"1.0\"?><L/>", "L"));  // as Azure sends it
+    CHECK(objects::element("<B><N Encoded=\"true\">a</N><P><S>7</S></P></B>", "S") == "7");
+    CHECK(objects::elements("<B><N Encoded=\"true\">a</N><P><S>7</S></P></B>", "B") ==
+          std::vector<objects::Element>{{{"N", "a"}, {"N@Encoded", "true"}, {"P", ""}, {"P/S", "7"}}});
     for (const char* other : {"<html><body>sign in</body></html>", "<L><C>", "", "it works"})
         CHECK_FALSE(objects::is_answer(other, "L"));
     CHECK(objects::element(xml, "None").empty());

@@ -136,7 +136,7 @@ def read_parquet(
 ) -> Dataset:
     """Returns a Dataset of Parquet files, which are read row group by row group, a few MiB at a time.
 
-    paths: a file, a folder, a pattern with `*`, or a list of these: local, s3://, gs://, or on `filesystem`.
+    paths: a file, a folder, a pattern with `*`, or a list of these: local, s3://, gs://, abfss://, or on `filesystem`.
     columns: which columns to read; each file must have them. Left out, all of all files: rows of a file that lacks one have nulls.
     include_paths: adds the column `path`.
     file_extensions: which files of folders to read.

@@ -398,7 +398,7 @@ class RunConfig:
 
     name: a run with the same name and storage_path resumes from the last checkpoint. Default: the first `fit()` makes up a
     name, and every `fit()` of this object uses it.
-    storage_path: a path on every node, or a bucket: s3://bucket/prefix, gs://bucket/prefix. Default: the head stores the files.
+    storage_path: a path on every node, or a bucket: s3://, gs://, az:// or abfss://. Default: the head stores the files.
     storage_filesystem: a pyarrow or fsspec file system that storage_path lies on: a local one, or a bucket. The run gets
     the endpoint, region and keys of the bucket, the keys as secrets. Any other file system that can be pickled stores the files of
     checkpoints alone.

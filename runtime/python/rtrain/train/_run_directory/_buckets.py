@@ -41,6 +41,28 @@ _KINDS = (
         agents_own=("GOOGLE_APPLICATION_CREDENTIALS",),
         advice="`secrets: [GOOGLE_SERVICE_ACCOUNT_KEY]`, or `[GS_ACCESS_KEY_ID, GS_SECRET_ACCESS_KEY]` (RunConfig(secrets=[...]))",
     ),
+    Kind(
+        name="Azure Blob Storage",
+        schemes=("az", "abfs", "abfss"),
+        keys=(
+            "AZURE_STORAGE_KEY",
+            "AZURE_STORAGE_SAS_TOKEN",
+            "AZURE_STORAGE_CONNECTION_STRING",
+            "AZURE_TENANT_ID",
+            "AZURE_CLIENT_ID",
+            "AZURE_CLIENT_SECRET",
+        ),
+        settings=("AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_SERVICE_ENDPOINT"),
+        agents_own=(
+            "AZURE_STORAGE_ACCOUNT_KEY",
+            "AZURE_STORAGE_ACCOUNT_NAME",
+            "AZURE_FEDERATED_TOKEN_FILE",
+            "IDENTITY_ENDPOINT",
+            "IDENTITY_HEADER",
+        ),
+        advice="`secrets: [AZURE_STORAGE_KEY]`, or `[AZURE_STORAGE_SAS_TOKEN]` (RunConfig(secrets=[...])), and "
+        "AZURE_STORAGE_ACCOUNT in its env",
+    ),
 )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rtrain.train._run_directory import _buckets, _gcs
+from rtrain.train._run_directory import _azure, _buckets, _gcs
 from rtrain.train._values import _names
 
 KEYS = {"AWS_ACCESS_KEY_ID": "access_key", "AWS_SECRET_ACCESS_KEY": "secret_key", "AWS_SESSION_TOKEN": "session_token"}
@@ -64,7 +64,7 @@ def place_of(path: str | os.PathLike[str], filesystem: Any) -> Place:
         return _in_cloud(text, kind, given)
     if kind != "s3":
         raise ValueError(
-            f"storage_filesystem of kind {kind!r} cannot be handed to the nodes, which write paths, s3:// and gs:// themselves: give "
+            f"storage_filesystem of kind {kind!r} cannot be handed to the nodes, which write paths and buckets themselves: give "
             "storage_path as a path that they mount, or as s3://bucket/prefix"
         )
     if "://" in text and not text.startswith("s3://"):
@@ -113,10 +113,10 @@ def as_pyarrow(filesystem: Any) -> Any:
 
 
 def kind_of(filesystem: Any) -> str:
-    """Returns "local", "s3", "gs", or the file system's own name for its kind."""
+    """Returns "local", "s3", "gs", "az", or the file system's own name for its kind."""
     named = getattr(filesystem, "type_name", None) or getattr(filesystem, "protocol", None) or type(filesystem).__name__
     names = [named] if isinstance(named, str) else list(named)
-    for known, ours in (("local", "local"), ("file", "local"), ("s3", "s3"), ("s3a", "s3"), ("gcs", "gs")):
+    for known, ours in (("local", "local"), ("file", "local"), ("s3", "s3"), ("s3a", "s3"), ("gcs", "gs"), ("abfs", "az")):
         if known in names:
             return ours
     return str(names[0])
@@ -215,7 +215,7 @@ def _on_s3(uri: str, options: Mapping[str, str]) -> Place:
     return Place(uri, variables if keys else {}, keys)
 
 
-_CLOUDS = {"gs": _gcs}
+_CLOUDS = {"gs": _gcs, "az": _azure, "abfs": _azure, "abfss": _azure}
 
 
 def _in_cloud(text: str, scheme: str, given: Mapping[str, str]) -> Place:
@@ -279,5 +279,7 @@ def filesystem_for(uri: str) -> Any:
 
 
 def path_on(uri: str) -> str:
-    """Returns the path without its scheme, as the file system object takes it."""
-    return uri.partition("://")[2] if "://" in uri else uri
+    """Returns the path without the scheme and the account, as the file system names it."""
+    scheme, _, path = uri.rpartition("://")
+    container, _, rest = path.partition("/")
+    return f"{container.partition('@')[0]}/{rest}" if scheme in ("abfs", "abfss") and "@" in container else path

@@ -160,9 +160,7 @@ class BucketDirectory:
         error_text = done.stderr.strip().removeprefix("rtrain: ")
         kind = _buckets.kind_of(self.path)
         if kind and done.returncode == _EXIT_UNAUTHORISED and _names.started_by_agent():
-            raise PermissionError(
-                f"{error_text}\na worker reads {kind.name} with credentials of its job: give it {kind.advice}"
-            )
+            raise PermissionError(f"{error_text}\na worker reads {kind.name} with credentials of its job: give it {kind.advice}")
         if done.returncode != 0:
             raise OSError(error_text or f"`{' '.join(command)}` ended with {done.returncode}")
         return done.stdout
@@ -196,7 +194,7 @@ def open_directory(path: str, head: Head | None = None) -> RunDirectory:
         bucket = BucketDirectory(text)
         bucket.read("run.json")
         return bucket
-    raise ValueError(f"{path}: this version reads runs from paths, buckets (s3://, gs://) and cluster://, not {scheme}://")
+    raise ValueError(f"{path}: this version reads runs from paths, buckets (s3://, gs://, az://) and cluster://, not {scheme}://")
 
 
 def open_run_of(path: str, head: Head | None = None) -> tuple[RunDirectory, str]:
