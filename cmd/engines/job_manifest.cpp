@@ -62,12 +62,13 @@ Status check_storage(const ManifestWish& wish) {
     if (!uri) return uri.error();
     if (uri->scheme != storage::Scheme::file) return Done{};
     if (!wish.claim.empty() && beneath(uri->path, wish.claim_path)) return Done{};
-    return Error{
-        .code = ErrorCode::invalid,
-        .message = "storage_path: " + path + " is not below a claim that the pods mount" +
-                   (wish.claim.empty() ? "" : " (" + wish.claim + " at " + wish.claim_path + ")") +
-                   ": it ends with the workers, and the run's logs and checkpoints with it",
-        .next = "a path below the claim, a bucket (s3://..., gs://..., az://...), or no storage_path: then the head's volume keeps the files"};
+    return Error{.code = ErrorCode::invalid,
+                 .message = "storage_path: " + path + " is not below a claim that the pods mount" +
+                            (wish.claim.empty() ? "" : " (" + wish.claim + " at " + wish.claim_path + ")") +
+                            ": it ends with the workers, and the run's logs and checkpoints with it",
+                 .next =
+                     "a path below the claim, a bucket (s3://..., gs://..., az://...), or no storage_path: then the "
+                     "head's volume keeps the files"};
 }
 
 Status check(const ManifestWish& wish) {

@@ -160,7 +160,8 @@ Status check_storage(const std::string& path) {
     return Error{
         .code = ErrorCode::invalid,
         .message = "storage_path: the head's own storage ends with the allocation, and the run's files with it",
-        .next = "a path that all nodes mount: --set storage_path=/shared/runs, or a bucket (s3://..., gs://..., az://...)"};
+        .next =
+            "a path that all nodes mount: --set storage_path=/shared/runs, or a bucket (s3://..., gs://..., az://...)"};
 }
 
 }  // namespace

@@ -71,11 +71,11 @@ void OrderSender::write_result(const Effect& effect) {
     if (entry == view_.cluster.runs.end()) return;
     const Run& run = entry->second;
     say_ended(run);
-    const OrderFacts facts{
-        .code_sha256 = {},
-        .secrets = in_bucket(run) && has_been_on(run, addressee(effect)) ? submissions_.secrets(run) : OrderFacts().secrets,
-        .token = {},
-        .result_json = result_json(view_, run)};
+    const OrderFacts facts{.code_sha256 = {},
+                           .secrets = in_bucket(run) && has_been_on(run, addressee(effect)) ? submissions_.secrets(run)
+                                                                                            : OrderFacts().secrets,
+                           .token = {},
+                           .result_json = result_json(view_, run)};
     const auto uri = storage::parse_uri(run.storage_path);
     if (uri.ok() && uri->scheme == storage::Scheme::cluster) return write_own_result(run.name, facts.result_json);
     if (auto message = order_of(view_.cluster, effect, facts))
