@@ -2,7 +2,7 @@
 
 Blobs, lists of blocks, listings, conditions and ranges (https://learn.microsoft.com/rest/api/storageservices/
 blob-service-rest-api), with shared keys, shared access signatures of the service, and bearer tokens. The account's name is the
-first part of the path, as with Azurite. It is also a machine's identity service and a token server. Each signature is computed
+first part of the path, as with Azurite. The same port has a machine's identity service and a token server. Each signature is computed
 again, and each Content-MD5 is compared. Requests are executed one at a time, which makes conditions exact.
 usage: server.py [--bucket CONTAINER]... [--port N] [--tls CERTIFICATE KEY] [--ignore-conditions] [--slow-down N]
 [--lose-answers N] [--lend-for S] [--page N]

@@ -2,7 +2,7 @@
 
 XML (https://cloud.google.com/storage/docs/xml-api/overview): objects, listings, uploads in parts, generation conditions, ranges,
 HMAC keys (GOOG4 and AWS4) and bearer tokens. JSON, as far as Google's client libraries need it for objects: metadata, listings,
-media, multipart and resumable uploads, conditions. It is also a token server and a metadata server. Every signature is recomputed
+media, multipart and resumable uploads, conditions. The same port has a token server and a metadata server. Every signature is recomputed
 with botocore, the assertion of a service account is verified with google-auth, and every Content-MD5 is compared. Requests are
 executed one at a time, which makes conditions exact.
 usage: server.py [--bucket NAME]... [--port N] [--tls CERTIFICATE KEY] [--ignore-conditions] [--slow-down N] [--lose-answers N]

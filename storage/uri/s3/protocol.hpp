@@ -12,7 +12,7 @@ struct Dialect {
     objects::Traits traits;
     // The header and its value that let a PUT succeed only if there is no object of that key.
     const char *absence_header, *absence_value;
-    bool removes_many;  // the server knows `POST ?delete`; else each object is removed by a request
+    bool removes_many;  // the server has `POST ?delete`; else each object is removed by a request
 };
 inline constexpr Dialect amazon_dialect{.traits = {.kind = "S3",
                                                    .condition = "`If-None-Match: *`",

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "runtime" / "python"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "runtime" / "python"))
 from rtrain.train import RunConfig
 from rtrain.train._run_directory import _azure, _buckets, _filesystems, _gcs
 
 fs = pytest.importorskip("pyarrow.fs")
-SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
+SOURCE = pathlib.Path(__file__).resolve().parents[3]
 ACCOUNT = {"type": "service_account", "client_email": "a@b", "private_key": "very-secret", "token_uri": "https://t"}
 
 
