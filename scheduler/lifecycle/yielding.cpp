@@ -8,6 +8,9 @@
 namespace rtrain::core {
 namespace {
 
+// The most time that a helper may take to end, since another user's run waits for it.
+constexpr Duration stop_grace_most{30'000};
+
 // Returns true if helpers of the run may begin: it has seats, or recovers from a failure.
 bool keeps_helpers(const Cluster& cluster, const Run& run) {
     if (terminal(run.state) || run.state == RunState::stopping || run.state == RunState::queued) return false;
@@ -30,6 +33,10 @@ std::optional<Error> wrong_helper(const Cluster& cluster, const RunSubmitted& ev
     if (event.spec.gang.bundles.size() != 1 || event.spec.elastic || !event.array.empty() || event.resume)
         return Error{ErrorCode::invalid, "yields: a run that may yield has one worker, and is no array and not resumed",
                      "leave yields out, or set scaling.workers to 1"};
+    if (event.spec.stop_grace > stop_grace_most)
+        return Error{ErrorCode::invalid,
+                     "yields: limits.stop_grace of a run that may yield is at most 30 s, since runs wait for it",
+                     "set limits.stop_grace to 30s or less"};
     if (event.parent.value == 0 && !event.program.empty()) return std::nullopt;  // a session owns it
     const auto owner = cluster.runs.find(event.parent);
     if (owner == cluster.runs.end())

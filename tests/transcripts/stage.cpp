@@ -138,6 +138,12 @@ std::string Stage::submit(const Command& command) {
     event.spec.retention.score_attribute = command.option("score", "");
     event.spec.retention.latest_until_success = command.option("keep_latest", "always") == "until_success";
     event.spec.queue = command.option("queue", default_queue);
+    if (command.options.contains("yields"))  // of the run `owner`, else of a session
+        event.yielding = command.option("yields", "") == "true" ? Yielding::active : Yielding::paused;
+    if (command.options.contains("owner"))
+        event.parent = attempt(command.option("owner", "")).run;
+    else if (command.options.contains("session"))
+        event.program = "session-" + command.option("session", "");
     const auto limit = [&](const char* key) {
         return command.options.contains(key) ? std::optional(Duration{command.number(key, 0) * 1000}) : std::nullopt;
     };
@@ -293,6 +299,12 @@ std::string Stage::perform(const Command& command) {
          }},
         {"undrain", [&](const Command& c) { return tell(NodeUndrained{nth_word(c, 0)}); }},
         {"submit", [&](const Command& c) { return submit(c); }},
+        {"yields",
+         [&](const Command& c) {
+             return tell(RunYieldsChanged{.run = attempt(c.words.at(0)).run,
+                                          .by = "ana",
+                                          .yielding = c.words.at(1) == "true" ? Yielding::active : Yielding::paused});
+         }},
         {"plan", [&](const Command& c) { return planned(c); }},
         {"stop", [&](const Command& c) { return stopped(c); }},
         {"resize", [&](const Command& c) { return resized(c); }},
