@@ -61,6 +61,7 @@ void post_checkpoint_request(Exchange&);
 void post_verified(Exchange&);
 void post_resize(Exchange&);
 void post_priority(Exchange&);
+void post_yields(Exchange&);
 void post_stack(Exchange&, Sessions&);
 
 // chart_history.cpp

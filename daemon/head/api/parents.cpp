@@ -25,6 +25,58 @@ std::optional<RunId> asking_run(const Exchange& exchange) {
 
 }  // namespace
 
+namespace {
+
+constexpr const char* yields_field = "yields";
+
+const Run* asking(const Exchange& exchange) {
+    const auto id = asking_run(exchange);
+    const auto entry = id ? exchange.view.cluster.runs.find(*id) : exchange.view.cluster.runs.end();
+    return entry == exchange.view.cluster.runs.end() ? nullptr : &entry->second;
+}
+
+bool is_helper(const json& body) {
+    const auto entry = body.find(yields_field);
+    return entry != body.end() && !entry->is_null();
+}
+
+}  // namespace
+
+Helper read_helper(const Exchange& exchange, const json& body, const std::string& program, spec::Job& job,
+                   Problems& problems) {
+    if (!is_helper(body)) return {};
+    const auto wrong = [&](const char* path, std::string message, std::string suggestion) {
+        problems.push_back({.path = path, .message = std::move(message), .suggestion = std::move(suggestion)});
+    };
+    if (!body[yields_field].is_boolean()) wrong(yields_field, "must be true or false", "");
+    const Run* owner = asking(exchange);
+    if (owner == nullptr && program.empty())
+        wrong(yields_field, "a run that may yield belongs to a run or a session, and this one has no owner",
+              "submit it from a worker of a run, or with a session; leave yields out for an ordinary run");
+    if (job.workers != 1 || job.workers_max > 1)
+        wrong(yields_field, "a run that may yield has one worker", "set scaling.workers to 1");
+    const json array = body.value("array", json());
+    if ((!array.is_null() && array != json("")) || body.value("resume", json(false)) == json(true))
+        wrong(yields_field, "a run that may yield is no job array and does not resume a run", "leave yields out");
+    if (owner != nullptr && job.queue != default_queue && job.queue != owner->spec.queue)
+        wrong("queue", "a run that may yield uses the queue of its owner, " + owner->spec.queue, "leave queue out");
+    if (owner != nullptr) job.queue = owner->spec.queue;
+    return {.yielding = body[yields_field] == json(true) ? Yielding::active : Yielding::paused,
+            .parent = owner == nullptr ? RunId{} : owner->id};
+}
+
+void add_secrets_of_owner(const Exchange& exchange, const Submissions& submissions, const spec::Job& job, json& body) {
+    const Run* owner = asking(exchange);
+    if (!is_helper(body) || owner == nullptr || job.secrets.empty()) return;
+    json& sent = body["secrets"];
+    if (sent.is_null()) sent = json::object();
+    if (!sent.is_object()) return;  // read_submission refuses it
+    const std::map<std::string, std::string> values = submissions.secrets(*owner);
+    for (const std::string& name : job.secrets)
+        if (const auto value = values.find(name); value != values.end() && !sent.contains(name))
+            sent[name] = value->second;
+}
+
 std::string parent_of(const Run& run) {
     if (run.job_json.find(parent_label) == std::string::npos) return "";
     const json job = parsed_or_null(run.job_json);

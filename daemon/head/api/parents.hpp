@@ -5,10 +5,22 @@
 #include <string>
 #include <vector>
 
+#include "daemon/head/files/submissions.hpp"
 #include "daemon/head/requests/exchange.hpp"
 #include "storage/job_spec/job.hpp"
 
 namespace rtrain::head {
+
+// How a submission with `yields` belongs to its owner (Run::yielding).
+struct Helper {
+    Yielding yielding = Yielding::never;
+    RunId parent{};  // 0: a session owns it
+};
+// Reads `yields`, checks it, and gives the job its owner's queue. `program`: see submitting_program.
+Helper read_helper(const Exchange& exchange, const json& body, const std::string& program, spec::Job& job,
+                   Problems& problems);
+// Adds the owner's values of those secrets that the job names and the request leaves out.
+void add_secrets_of_owner(const Exchange& exchange, const Submissions& submissions, const spec::Job& job, json& body);
 
 // Sets the job's label `rtrain.parent` to the run whose worker sends the request. Fails if that run is ending.
 Status mark_parent(const Exchange& exchange, spec::Job& job);

@@ -1,5 +1,5 @@
-// Handles requests to a live run: to stop, to make a checkpoint, to change the number of workers or the priority, to
-// print the stacks of its ranks.
+// Handles requests to a live run: to stop, to make a checkpoint, to change the number of workers, the priority or its
+// yielding, to print the stacks of its ranks.
 #include <limits>
 #include <map>
 
@@ -239,6 +239,24 @@ void post_priority(Exchange& exchange) {
     request_of_run(
         exchange, *id,
         RunPriorityChanged{.run = *id, .by = exchange.caller.user, .priority = static_cast<std::int32_t>(**priority)});
+}
+
+void post_yields(Exchange& exchange) {
+    const auto id = find_run(exchange.view, exchange.variables["run"]);
+    if (!id) return refuse(exchange, id.error());
+    const auto body = body_of(exchange);
+    if (!body) return refuse(exchange, body.error());
+    const json asked = body->value("yields", json());
+    if (!asked.is_boolean()) return refuse(exchange, {ErrorCode::usage, "yields must be true or false", ""});
+    const Yielding yielding = asked == json(true) ? Yielding::active : Yielding::paused;
+    const Run& run = exchange.view.cluster.runs.at(*id);
+    const bool changes = run.yielding != yielding || terminal(run.state) || run.state == RunState::stopping;
+    if (!changes) {
+        drop_audit(exchange);
+        return reply_json(exchange, 202, full_run_json(exchange.view, run, words_for(exchange.caller, run)));
+    }
+    audit_detail(exchange, std::string("yields=") + (asked == json(true) ? "true" : "false"));
+    request_of_run(exchange, *id, RunYieldsChanged{.run = *id, .by = exchange.caller.user, .yielding = yielding});
 }
 
 // Requests stacks. The ranks write them into their logs, after a line that contains `marker`.

@@ -44,6 +44,7 @@ struct Submission {
     spec::Job job;
     std::string key, code_sha256, restore_from, program;
     json secrets = json::object(), lines = json::object();
+    Helper helper;
     bool resume = false, fresh_name = false;
     bool channel = false;  // true: the answer contains RTRAIN_CHANNEL, the credentials of the run's own connections
     JobArray array;
@@ -233,6 +234,7 @@ Submission read_submission(const Exchange& exchange, const Known& known, ReadReq
     out.resume = flag_field(body, "resume", problems);
     out.fresh_name = flag_field(body, "new", problems);
     out.channel = flag_field(body, "channel", problems);
+    if (job_is_read) out.helper = read_helper(exchange, body, out.program, out.job, problems);
     read_objects(body, out, problems);
     if (use == For::submit) check_secrets(out, problems);
     read_array(body, job_is_read, out, problems);
@@ -357,7 +359,9 @@ RunSubmitted event_of(const Known& known, const Submission& submission, const st
             .array_parallel = submission.array.parallel,
             .member_of = member.array,
             .member_index = member.index,
-            .program = submission.program};
+            .program = submission.program,
+            .yielding = submission.helper.yielding,
+            .parent = submission.helper.parent};
 }
 
 void accept(Exchange& exchange, const Known& known, const Stores& stores, const Submission& submission) {
@@ -459,6 +463,7 @@ void submit(Exchange& exchange, const Known& known, const Stores& stores, ReadRe
         return reply_submitted(exchange, 200, before->id, channel ? &stores.tokens : nullptr);
     }
     Problems problems;
+    if (read.job.job) add_secrets_of_owner(exchange, stores.submissions, *read.job.job, read.body);
     Submission submission = read_submission(exchange, known, std::move(read), For::submit, problems);
     if (!problems.empty()) return refuse_problems(exchange, problems);
     submission.key = own_key(submission.key.empty() ? security::random_hex(16) : submission.key, exchange.caller.user);

@@ -58,6 +58,7 @@ inline constexpr DescribedRoute described_routes[] = {
     {"POST", "/v1/runs/{run}/checkpoint", Access::owner, "ask a run for a checkpoint now", "", "200 202", "Run", ""},
     {"POST", "/v1/runs/{run}/resize", Access::owner, "give a run another number of workers", "", "200 202", "Run", ""},
     {"POST", "/v1/runs/{run}/priority", Access::owner, "give a run another priority", "", "202", "Run", ""},
+    {"POST", "/v1/runs/{run}/yields", Access::owner, "let a helper of a run or a session yield to waiting runs, or not", "", "202", "Run", ""},
     {"POST", "/v1/runs/{run}/restore", Access::owner, "go on with a run that has ended, from one of its checkpoints", "", "201", "Run", ""},
     {"POST", "/v1/runs/{run}/stack", Access::owner, "let Python ranks write their stacks into their logs", "rank", "202", "Stacks", ""},
     {"GET", "/v1/runs/{run}/attempts", Access::viewer, "attempts, oldest first", "limit cursor", "200", "page Attempt", ""},

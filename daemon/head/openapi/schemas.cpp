@@ -42,7 +42,7 @@ constexpr Kind kinds[] = {
      "run_id:text name:text user:text state:text reason:text reason_brief:text reason_kind:text? submitted:time? "
      "started:time? ended:time? attempt:int "
      "attempts:int failures:int max_failures:int workers:int workers_min:int workers_max:int needs:text queue:text "
-     "priority:int storage_path:text "
+     "priority:int yields:bool? storage_path:text "
      "run_path:text nodes:[text] last_report:Report? checkpoints:int checkpoints_lost:int latest_checkpoint:text? "
      "restored_from:text? "
      "warnings:[text] checkpoint_asked:CheckpointAsked? after:[After] array:text? array_index:int? "

@@ -31,6 +31,7 @@ constexpr Route table[] = {
     {described("POST", "/v1/runs/{run}/checkpoint"), with<post_checkpoint_request>},
     {described("POST", "/v1/runs/{run}/resize"), with<post_resize>},
     {described("POST", "/v1/runs/{run}/priority"), with<post_priority>},
+    {described("POST", "/v1/runs/{run}/yields"), with<post_yields>},
     {described("POST", "/v1/runs/{run}/restore"), with<post_restore>},
     {described("POST", "/v1/runs/{run}/stack"), with<post_stack>},
     {described("GET", "/v1/runs/{run}/attempts"), with<get_attempts>},

@@ -147,6 +147,7 @@ json run_json(const View& view, const Run& run, JobWords words) {
             {"needs", needs_of(run)},
             {"queue", run.spec.queue},
             {"priority", run.spec.priority},
+            {"yields", may_yield(run) ? json(yields(run)) : json()},
             {"storage_path", run.storage_path.empty() ? "cluster://" : run.storage_path},
             {"run_path", path_of(run)},
             {"nodes", nodes_of(view, run)},

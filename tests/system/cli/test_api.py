@@ -187,6 +187,10 @@ def test_every_answer_of_a_live_head_is_as_described(cluster, tmp_path):
     api.check("POST", "/v1/runs/sleeper/stack?rank=0")
     api.check("POST", "/v1/runs/sleeper/resize", {"workers": 2})
     assert api.check("POST", "/v1/runs/sleeper/priority", {"priority": 80})["priority"] == 80
+    pool = {**spec, "name": "pool", "entrypoint": ["sleep", "1000"]}
+    api.check("POST", "/v1/runs", {"job": pool, "session": "driver", "yields": False}, status=201)
+    assert api.check("POST", "/v1/runs/pool/yields", {"yields": True})["yields"] is True
+    api.check("POST", "/v1/runs/pool/stop")
     api.check("POST", "/v1/runs/sleeper/stop")
     api.check("POST", "/v1/plan", {"job": spec})
     api.check("POST", "/v1/plan", {"job": waiting})

@@ -35,6 +35,7 @@ const std::map<std::string, std::string> expected = {
     {"POST /v1/runs/{run}/checkpoint", "ORA"},
     {"POST /v1/runs/{run}/resize", "ORA"},
     {"POST /v1/runs/{run}/priority", "ORA"},
+    {"POST /v1/runs/{run}/yields", "ORA"},
     {"POST /v1/runs/{run}/restore", "ORA"},
     {"POST /v1/runs/{run}/stack", "ORA"},
     {"GET /v1/runs/{run}/attempts", "VORUA"},

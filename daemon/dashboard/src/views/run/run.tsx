@@ -78,7 +78,7 @@ function Loaded({ run, attempts, part, owner, onNew, children }: {
         <Actions {...shown} />
       </div>
       <p class="quiet">
-        {run.run_id}, by {run.user || "nobody"}, queue {run.queue}, {run.needs}
+        {run.run_id}, by {run.user || "nobody"}, queue {run.queue}, {run.needs}{run.yields ? ", yields" : ""}
         {run.attempts > 1 && `, attempt ${run.attempt}`}
         {parentOf(run) && <>, submitted by <a href={address(["runs", parentOf(run)])}>{parentOf(run)}</a></>}
         {run.nodes.length > 0 && `, on ${run.nodes.length <= 4 ? run.nodes.join(", ") : plural(run.nodes.length, "node")}`}
