@@ -263,6 +263,9 @@ std::string run_text(const json& run, const json& attempts) {
     text += row("workers", value_text(run.value("workers", json(0))) + ", needs " + string_of(run, "needs"));
     text += row("memory limit", memory_limit(run));
     text += row("queue", string_of(run, "queue") + ", priority " + value_text(run.value("priority", json(50))));
+    if (const json yields = run.value("yields", json()); yields.is_boolean())
+        text += row("yields", yields == json(true) ? "yes: it ends for any waiting run, and with its owner"
+                                                   : "not now; it ends with its owner");
     text += row("nodes", names(list_of(run, "nodes")));
     text += row("failures", value_text(run.value("failures", json(0))) +
                                 (number_of(run, "max_failures") < 0

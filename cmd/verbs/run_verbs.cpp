@@ -71,6 +71,7 @@ Result<int> runs(Invocation& call) {
                    {"CHECKPOINT", "latest_checkpoint"},
                    {"USER", "user", Shape::text, true},
                    {"NODES", "nodes", Shape::list, true},
+                   {"YIELDS", "yields", Shape::text, true},
                    {"METRICS", "last_report.metrics", Shape::pairs, true},
                    {"SUBMITTED", "submitted", Shape::time, true},
                    {"STORAGE", "run_path", Shape::text, true},
