@@ -163,7 +163,7 @@ void enforce_budgets(Change& change) {
     const Quotas quotas(change.seen());
     for (const AttemptId id : std::set<AttemptId>(change.seen().index.live_attempts())) {
         const Attempt& attempt = change.seen().attempts.at(id);
-        if (attempt.state == AttemptState::stopping) continue;
+        if (attempt.state == AttemptState::stopping || terminal(attempt.state)) continue;
         const Run& run = change.seen().runs.at(id.run);
         const auto over = quotas.beyond_budget(run.spec.queue, allocated_to(change.seen(), attempt),
                                                {.record = &run, .user = &run.user});

@@ -241,7 +241,7 @@ bool ended_by_its_node(const Cluster& cluster, const NodeId& id, const ExitCause
 
 void end_for_drain(Change& change, AttemptId id, const NodeId& node) {
     const Attempt& attempt = change.seen().attempts.at(id);
-    if (attempt.state == AttemptState::stopping) return;
+    if (attempt.state == AttemptState::stopping || terminal(attempt.state)) return;
     const bool more = request_pending(attempt) && attempt.request->reason > RequestReason::drain;
     if (!more) change.edit(id).request = drain_request(change.seen().nodes.at(node));
     end_for_request(change, id);

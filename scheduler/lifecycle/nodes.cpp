@@ -131,6 +131,7 @@ void reconcile(Change& change, const NodeRegistered& event, WasAwaited was_await
     }
     for (const AttemptId id : live_on(change.seen(), event.node)) {
         const Attempt& attempt = change.seen().attempts.at(id);
+        if (terminal(attempt.state)) continue;  // a helper has ended with its owner
         if (std::find(registered.begin(), registered.end(), id) != registered.end())
             repeat_orders(change, attempt, event.node);
         else
@@ -215,6 +216,7 @@ template <class Gone>  // `cause` is a NodeLost or a NodeLeft.
 void lose_attempts(Change& change, const Gone& cause, Counts counts, Duration silent, WasAwaited was_awaited) {
     for (const AttemptId id : live_on(change.seen(), cause.node)) {
         const Attempt& attempt = change.seen().attempts.at(id);
+        if (terminal(attempt.state)) continue;  // a helper has ended with its owner
         const bool elastic = change.seen().runs.at(id.run).spec.elastic.has_value();
         const Counts against = elastic ? Counts::no : counts;
         if (attempt.state == AttemptState::stopping) {

@@ -106,4 +106,4 @@ def test_a_run_without_an_owner_may_not_yield(cluster, tmp_path):
     assert helper["yields"] is False
     assert post(cluster, f"/v1/runs/{helper['run_id']}/yields", {"yields": True})["yields"] is True
     cluster.rtrain("submit", write_job(tmp_path, "plain", ["sleep", "1000"]))
-    assert "not submitted with yields" in post(cluster, "/v1/runs/plain/yields", {"yields": True})["error"]
+    assert "not submitted with yields" in post(cluster, "/v1/runs/plain/yields", {"yields": True})["message"]

@@ -304,3 +304,14 @@ TEST_CASE("a yielding run leaves a draining node at once", "[yielding]") {
     CHECK(world.run(child).state == RunState::stopped);
     CHECK(world.run(child).reason.is<reasons::NodeDrains>());
 }
+
+TEST_CASE("a lost node that held a run and its helper ends both once", "[yielding]") {
+    World world;
+    world.nodes(1, 4);
+    const RunId owner = world.running({.name = "owner"});
+    const RunId child = running_helper(world, {.job = {.name = "child"}, .parent = owner});
+    world.exits(owner, 0, exit_code(0));  // the node has not reported that it is empty
+    world.tell(NodeLost{.node = {"n1"}, .why = "no heartbeat for 10 s"});
+    CHECK(world.run(owner).state == RunState::succeeded);
+    CHECK(world.run(child).state == RunState::stopped);
+}
