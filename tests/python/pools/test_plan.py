@@ -404,3 +404,25 @@ def test_a_worker_that_leaves_gets_no_call_and_is_replaced(yielding: Story) -> N
     yielding.calls(1)
     orders = yielding.decide()
     assert yielding.given(orders) == {} and orders.start == 1
+
+
+def test_calls_are_sent_in_batches_once_a_worker_has_half_of_its_calls_done(warm: Story) -> None:
+    warm.calls(1000)
+    warm.decide()
+    full = len(warm.sent("a"))
+    batches = []
+    for number in list(warm.plan.workers["a"].sent):
+        warm.plan.answered("a", number, 0.0001, warm.now)
+        if warm.plan.is_due_for_answer("a"):
+            batches.append(len(warm.given(warm.decide()).get("a", [])))
+    assert full > 10 and len(batches) <= 4 and max(batches) >= full // 2 - 1
+
+
+def test_the_first_calls_and_a_pool_without_workers_are_decided_at_once(warm: Story) -> None:
+    warm.calls(2)
+    assert warm.plan.is_due_for_call()
+    warm.calls(1000)
+    assert not warm.plan.is_due_for_call() and warm.decide().wake_at <= warm.now + 0.1
+    for name in "ab":
+        warm.plan.lost(name, is_counted=True)
+    assert warm.plan.is_due_for_call()

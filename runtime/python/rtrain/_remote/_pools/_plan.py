@@ -59,6 +59,7 @@ class Worker:
     can_yield: bool = False
     is_yielding: bool = False  # it gets no call before the head has answered that it does not yield
     is_waking: bool = False  # the head is asked for that
+    is_full: bool = False  # it has as much ahead as it may have, or did and has not done half of it
     is_leaving: bool = False  # it ends after its call
     calls: int = 0
     work: float = 0.0  # the sum of estimates of `sent`
@@ -197,6 +198,20 @@ class Plan:
         self._waiting.clear()
         return tasks
 
+    # -- whether a decision is due ---------------------------------------------------------------------------------------
+    # A queue that no worker could take from is looked at again by the time in `wake_at`, so these events need no decision.
+    def is_due_for_call(self) -> bool:
+        """Returns true if a call that was just added may be given to a worker, or may start one."""
+        return len(self.queue) <= self.limits.first or not any(worker.is_connected for worker in self.workers.values())
+
+    def is_due_for_answer(self, name: str) -> bool:
+        """Returns true if a worker that has just answered may take a call, yield or end."""
+        worker = self.workers.get(name)
+        if worker is None or not worker.sent:
+            return True
+        half_s, half = self.limits.ahead_s / 2, self.limits.ahead_most / 2
+        return bool(self.queue) and not (worker.is_full and (len(worker.sent) >= half or worker.work > half_s))
+
     # -- decisions -----------------------------------------------------------------------------------------------------
     def decide(self, now: float, *, may_lend: bool = False, blocked_since: float | None = None) -> Orders:
         """Returns the orders that follow from all events so far.
@@ -249,13 +264,22 @@ class Plan:
             return None
         best, least = None, self.limits.ahead_s - estimate
         for worker in self.workers.values():
-            if not self._usable(worker, may_lend) or len(worker.sent) >= self.limits.ahead_most:
+            if not self._usable(worker, may_lend) or self._is_full(worker, estimate):
                 continue
             if now - worker.began > self.limits.held_s:
                 continue  # its call takes longer than estimated
             if worker.work <= least:
                 best, least = worker, worker.work
         return best
+
+    def _is_full(self, worker: Worker, estimate: float) -> bool:
+        """Returns true from the time at which a worker has what it may have ahead until half of that is done, so that calls are
+        sent in batches.
+        """
+        share = 0.5 if worker.is_full else 1.0
+        most_s, most = share * self.limits.ahead_s, share * self.limits.ahead_most
+        worker.is_full = worker.work + estimate > most_s or len(worker.sent) >= most
+        return worker.is_full
 
     def _take_back(self, orders: Orders, now: float) -> None:
         for worker in self.workers.values():

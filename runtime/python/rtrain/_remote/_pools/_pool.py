@@ -95,7 +95,7 @@ class Pool:
                 return None
             self._plan.ready(Task(call.number, call.code.number, call.size(), call.retries.most))
             is_first = not self._slots
-            return self._decide(starts_one=is_first)
+            return self._decide(starts_one=is_first) if self._plan.is_due_for_call() else None
 
     def _over(self, call: PoolCall) -> bool:
         """Returns true to the one caller that may settle the call's refs."""
@@ -284,7 +284,8 @@ class Pool:
         with self.lock:
             call = self._calls.get(head["id"])
             task = self._plan.answered(slot.name, head["id"], head.get("s"), now)
-            self._decide()
+            if self._plan.is_due_for_answer(slot.name):
+                self._decide()
         if call is None or call.is_over or task is None:
             return
         if head["ok"]:

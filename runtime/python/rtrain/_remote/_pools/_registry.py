@@ -41,6 +41,7 @@ class Registry:
         self._wake = threading.Event()
         self._next = math.inf
         self._closed = False
+        self._names = _names()
         self._limits = _limits()
         self._lends = _cpus_to_lend()
         hub.attached.append(self)
@@ -52,7 +53,7 @@ class Registry:
 
     def pool(self, options: Options) -> Pool:
         """Returns the pool for these options in the present environment."""
-        key = (id(options), *(os.environ.get(name) for name in self._names()))
+        key = (id(options), *map(os.environ.get, self._names))
         known = self._keys.get(key)
         if known is not None:
             return known[1]
@@ -67,11 +68,6 @@ class Registry:
                 self._pools[text] = Pool(self, self._hub, job, self._cpus_of(options, digest), limits)
             self._keys[key] = options, self._pools[text]  # the options stay, so that no others have their id
             return self._pools[text]
-
-    def _names(self) -> list[str]:
-        """Returns the variables that the job of a call depends on."""
-        listed = [*os.environ.get("RTRAIN_ENV_NAMES", "").split(","), *os.environ.get("RTRAIN_SECRET_NAMES", "").split(",")]
-        return ["PYTHONPATH", _runtime_env.OWN_ENV, _runtime_env.CODE, "RTRAIN_ENV_NAMES", "RTRAIN_SECRET_NAMES", *listed]
 
     def _cpus_of(self, options: Options, digest: str) -> float | None:
         """Returns the CPUs of a call that this process may lend CPUs for; None if it needs more than CPUs, or other code."""
@@ -160,6 +156,12 @@ class Registry:
                 for slot in pool.lent_slots():
                     slot.check()
                 pool.tick(now)
+
+
+def _names() -> list[str]:
+    """Returns the variables that the job of a call depends on, and that the program may change."""
+    listed = [os.environ.get("RTRAIN_ENV_NAMES", ""), os.environ.get("RTRAIN_SECRET_NAMES", "")]
+    return ["PYTHONPATH", *(name for text in listed for name in text.split(",") if name)]
 
 
 def _limits() -> Limits:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 from rtrain._remote import _printed
@@ -40,23 +41,23 @@ class PoolSlot(Slot):
         self.is_expected_to_end = False  # a call was cancelled by force, or the run gave way while it was idle
         self.can_yield = False  # the head may be told that the worker is idle
         self.is_stopped_here = False  # as its worker sent nothing, or a call was cancelled by force
-        self._outbox: deque[Callable[[_Message], None]] = deque()
+        self._outbox: deque[list[PoolCall] | dict[str, Any]] = deque()
         self._functions: OrderedDict[int, None] = OrderedDict()  # that the worker has, the least recently used first
 
     # -- to the worker ---------------------------------------------------------------------------------------------------
     def give(self, calls: list[PoolCall]) -> None:
-        self._put(lambda message: message.add_calls(calls, self._functions))
+        self._put(calls)
 
     def order(self, **order: Any) -> None:
         """Sends a message without parts, such as {"op": "back"}."""
-        self._put(lambda message: message.orders.append(order))
+        self._put(order)
 
     def end(self) -> None:
         with self.changed:
             self.ending = True
             self.changed.notify_all()
 
-    def _put(self, item: Callable[[_Message], None]) -> None:
+    def _put(self, item: list[PoolCall] | dict[str, Any]) -> None:
         with self.changed:
             self._outbox.append(item)
             self.changed.notify_all()
@@ -89,12 +90,13 @@ class PoolSlot(Slot):
                     return
                 items = list(self._outbox)
                 self._outbox.clear()
-            message = _Message()
-            for item in items:
-                item(message)
             try:
-                for parts in message.all_parts():
-                    channel.send(parts)
+                for are_calls, group in itertools.groupby(items, key=lambda item: isinstance(item, list)):
+                    if are_calls:
+                        channel.send(_message([call for calls in group for call in calls], self._functions))
+                    else:
+                        for order in group:
+                            channel.send([pickle.dumps(order)])
                 if self.ending and not self._outbox:
                     channel.send([pickle.dumps({"op": "end"})])
                     with self.changed:
@@ -158,32 +160,23 @@ class PoolSlot(Slot):
         return self.channel is None or not self.owner.is_idle(self)
 
 
-class _Message:
-    """Collects what is sent to a worker at a time."""
-
-    def __init__(self) -> None:
-        self.orders: list[dict[str, Any]] = []
-
-    def add_calls(self, calls: list[PoolCall], functions: OrderedDict[int, None]) -> None:
-        """functions: those that the worker has. Adds the pickles of others."""
-        sent, heads, parts = [], [], []
-        for call in calls:
-            number = call.code.number
-            if number not in functions:
-                function_parts = call.code.parts or []
-                sent.append((number, len(function_parts)))
-                parts += function_parts
-            functions[number] = None
-            functions.move_to_end(number)
-        for call in calls:
-            heads.append((call.number, call.code.number, call.what, len(call.refs), len(call.parts or ())))
-            parts += call.parts or ()
-        dropped = []
-        while len(functions) > _FUNCTIONS_MOST + len(calls):
-            dropped.append(functions.popitem(last=False)[0])
-        head = {"op": "calls", "functions": sent, "calls": heads, "drop": dropped}
-        self.orders.append({"calls": [pickle.dumps(head), *parts]})
-
-    def all_parts(self) -> list[list[Part]]:
-        """Returns the messages in their order."""
-        return [order["calls"] if "calls" in order else [pickle.dumps(order)] for order in self.orders]
+def _message(calls: Iterable[Any], functions: OrderedDict[int, None]) -> list[Part]:
+    """Returns a message with calls. functions: those that the worker has; the message has the pickles of others."""
+    sent: list[tuple[int, int]] = []
+    heads: list[tuple[int, int, str, int, int]] = []
+    code: list[Part] = []
+    arguments: list[Part] = []
+    for call in calls:
+        number = call.code.number
+        if number not in functions:
+            sent.append((number, len(call.code.parts)))
+            code += call.code.parts
+        functions[number] = None
+        functions.move_to_end(number)
+        heads.append((call.number, number, call.what, len(call.refs), len(call.parts)))
+        arguments += call.parts
+    dropped = []
+    while len(functions) > _FUNCTIONS_MOST + len(heads):
+        dropped.append(functions.popitem(last=False)[0])
+    head = {"op": "calls", "functions": sent, "calls": heads, "drop": dropped}
+    return [pickle.dumps(head), *code, *arguments]

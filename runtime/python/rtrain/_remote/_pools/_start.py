@@ -22,7 +22,7 @@ def start(code: Code, options: Options, arguments: tuple[Any, ...], named: dict[
     """Starts a call in a pool and returns its refs. Raises HeadError and TypeError like `remote`."""
     code.check(arguments, named)
     with _current.shielded():
-        hub = _hub.hub()
+        hub = _hub._hub or _hub.hub()  # a hub is there while the process is connected
         pool = registry(hub).pool(options)
         what = f"{getattr(code.function, '__name__', 'function')}()"
         refs = [ObjectRef(what, pool.check) for _ in range(int(options.num_returns or 1))]
