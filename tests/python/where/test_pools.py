@@ -390,3 +390,51 @@ def test_a_worker_that_cannot_start_fails_the_calls_with_its_cause(home: Home) -
         """)
     )
     assert out.splitlines() == ["True"]
+
+
+def test_a_forked_child_has_no_part_in_the_calls_of_its_parent(home: Home) -> None:
+    out = home.script(
+        script("""
+        rtrain.init(num_cpus=1)
+
+        @rtrain.remote
+        def slow():
+            threading.Event().wait(2.0)
+            return "value"
+
+        @rtrain.remote
+        def quick():
+            return "quick"
+
+        refs = [slow.remote(), quick.remote()]
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                rtrain.get(refs[1], timeout=30)
+            except rtrain.exceptions.TaskCancelledError as error:
+                code = 0 if "which this one was forked from" in str(error) else 2
+            os._exit(code)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), rtrain.get(refs, timeout=60))
+        """)
+    )
+    assert out.splitlines() == ["0 ['value', 'quick']"]
+
+
+def test_a_new_connection_has_new_pools(home: Home) -> None:
+    out = home.script(
+        script("""
+        pids = []
+        for _ in range(2):
+            rtrain.init(num_cpus=1)
+            pids.append(rtrain.get(rtrain.remote(os.getpid).remote(), timeout=60))
+            waiting = rtrain.remote(lambda: threading.Event().wait()).remote()
+            rtrain.shutdown()
+            try:
+                rtrain.get(waiting, timeout=30)
+            except rtrain.exceptions.TaskCancelledError as error:
+                print("the connection to the cluster was ended" in str(error))
+        print(len(set(pids)))
+        """)
+    )
+    assert out.splitlines() == ["True", "True", "2"]

@@ -198,6 +198,9 @@ class Plan:
         self._waiting.clear()
         return tasks
 
+    def has(self, name: str, number: int) -> bool:
+        return name in self.workers and number in self.workers[name].sent
+
     # -- whether a decision is due ---------------------------------------------------------------------------------------
     # A queue that no worker could take from is looked at again by the time in `wake_at`, so these events need no decision.
     def is_due_for_call(self) -> bool:

@@ -68,7 +68,9 @@ class Pool:
             try:
                 self._start(first)
             except BaseException as error:
-                self._over(call)
+                with self.lock:
+                    self._plan.removed(call.number)
+                    self._over(call)
                 self._start_refused(first, error)
                 raise
 
@@ -110,7 +112,7 @@ class Pool:
         with self.lock:
             if call.is_over:
                 return
-            slot = next((slot for name, slot in self._slots.items() if call.number in self._plan.workers[name].sent), None)
+            slot = next((slot for name, slot in self._slots.items() if self._plan.has(name, call.number)), None)
             if slot is not None:
                 call.is_cancelled = True
                 slot.order(op="cancel", number=call.number, force=force, recursive=recursive)
@@ -158,7 +160,7 @@ class Pool:
 
     def _perform(self, orders: Orders, *, starts_one: bool) -> PoolSlot | None:
         for name, tasks in orders.send:
-            self._slots[name].give([self._calls[task.number] for task in tasks])
+            self._slots[name].give([call for task in tasks if (call := self._given(name, task)) is not None])
         self.lends = any(worker.is_lent and worker.sent for worker in self._plan.workers.values())
         for name, numbers in orders.take_back:
             self._slots[name].order(op="back", of=numbers)
@@ -180,6 +182,13 @@ class Pool:
         if orders.wake_at < float("inf"):
             self._registry.wake_at(orders.wake_at)
         return first
+
+    def _given(self, name: str, task: Task) -> PoolCall | None:
+        """Returns the call; None if it is over, as it was cancelled while its worker's end was looked up."""
+        call = self._calls.get(task.number)
+        if call is None:
+            self._plan.answered(name, task.number, None, time.monotonic())
+        return call
 
     def _change_yields(self, slot: PoolSlot, *, yields: bool) -> None:
         self._registry.soon(lambda: self._send_yields(slot, yields=yields))
@@ -228,7 +237,7 @@ class Pool:
         if not slot.is_needless:
             self.hub.submit(slot)
         if slot.is_needless:
-            self.hub.let_go(slot)
+            self._drop(slot)
 
     def _start_reported(self, slot: PoolSlot) -> None:
         try:
@@ -257,7 +266,11 @@ class Pool:
             slot.end()
         elif slot.run_id:
             slot.stopping = True
-            self._registry.soon(lambda: self.hub.let_go(slot))
+            self._registry.soon(lambda: self._drop(slot))
+
+    def _drop(self, slot: PoolSlot) -> None:
+        self.hub.let_go(slot)
+        slot.died("its pool needs no further worker")
 
     # -- what workers do -----------------------------------------------------------------------------------------------
     def worker_connected(self, slot: PoolSlot) -> None:
@@ -435,6 +448,10 @@ class Pool:
             if any(worker.is_connected for worker in self._plan.workers.values()):
                 return False
             return next(iter(self._slots)) == slot.name
+
+    def waits(self) -> bool:
+        """Returns true if a call waits for a worker."""
+        return bool(self._plan.queue)
 
     def is_idle(self, slot: PoolSlot) -> bool:
         with self.lock:

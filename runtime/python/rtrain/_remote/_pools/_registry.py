@@ -104,7 +104,7 @@ class Registry:
     # -- for the hub ---------------------------------------------------------------------------------------------------
     def make_room(self, slot: object) -> None:
         """Ends idle workers of other pools, as a run of this process waits for resources."""
-        if isinstance(slot, PoolSlot) and slot.is_needless:
+        if isinstance(slot, PoolSlot) and not slot.owner.waits():
             return
         for pool in list(self._pools.values()):
             if not (isinstance(slot, PoolSlot) and slot.owner is pool):
