@@ -139,14 +139,14 @@ struct Run {
     std::optional<Time> grow_since;         // elastic: the time since which there has been room for more workers
     std::vector<After> after;               // predecessors that the run still waits for
     bool array_waits = false;               // true: the array's limit of parallel runs holds this run back
-    std::string array;                      // the job array it belongs to; empty: none
+    std::string array;                      // the job array that the run belongs to; empty: none
     std::uint32_t array_index = 0, array_parallel = 0;  // the most runs at a time; 0: any number
     Time let_go;                                        // when predecessors and array stopped blocking; 0: never did
     Duration without_seats;                             // time between seats; does not count as wall_time
     std::optional<Duration> resize_within;              // limit for a resize's checkpoint, once there is room
     std::string program;                                // its submitter (see program_of); empty: itself
     Yielding yielding = Yielding::never;
-    RunId parent{};  // of a run that may yield: the run whose worker submitted it; 0: a session did
+    RunId parent{};  // the run whose worker submitted this one, which may yield; 0: a session did
     bool operator==(const Run&) const = default;
 };
 

@@ -81,9 +81,9 @@ NAMES_NOT_YET = (
     "runtime/python/rtrain/tune/search/basic_variant.py",
     # Tests of these, and of remote calls.
     "tests/python/data/test_lane",
-    "tests/python/test_forks.py",
-    "tests/python/test_pickle_from_strangers.py",
-    "tests/python/test_remote_slots.py",
+    "tests/python/client/test_forks.py",
+    "tests/python/travels/test_pickle_from_strangers.py",
+    "tests/python/client/test_remote_slots.py",
     "tests/python/travels/test_channel.py",
     "tests/python/travels/test_inherited.py",
 )

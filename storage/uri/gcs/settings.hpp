@@ -21,9 +21,9 @@ enum class Kind {
     metadata,         // the service account of this machine or pod
 };
 
-struct Account {                                          // what a credentials file names
-    std::string email, key_id, private_key;               // of a service account
-    std::string client_id, client_secret, refresh_token;  // of a user
+struct Account {                                          // the content of a credentials file
+    std::string email, key_id, private_key;               // a service account's
+    std::string client_id, client_secret, refresh_token;  // a user's
     std::string token_server;                             // URL
     bool operator==(const Account&) const = default;
 };

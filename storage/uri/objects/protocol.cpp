@@ -1,4 +1,4 @@
-// What the protocols of object stores share.
+// Parts that the protocols of object stores share.
 
 #include "storage/uri/objects/protocol.hpp"
 

@@ -38,8 +38,8 @@ std::vector<Element> elements(std::string_view xml, std::string_view name) {
         for (const pugi::xml_node& child : node.children()) {
             const std::string child_name = child.name();
             element.emplace(child_name, child.text().get());
-            for (const pugi::xml_attribute& one : child.attributes())
-                element.emplace(child_name + "@" + one.name(), one.value());
+            for (const pugi::xml_attribute& attribute : child.attributes())
+                element.emplace(child_name + "@" + attribute.name(), attribute.value());
             for (const pugi::xml_node& inner : child.children())
                 if (inner.type() == pugi::node_element)
                     element.emplace(child_name + "/" + inner.name(), inner.text().get());

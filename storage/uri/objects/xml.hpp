@@ -8,7 +8,7 @@
 
 namespace rtrain::storage::objects {
 
-// Texts of an element's children by their names. Of several children with one name, the first counts. A child's own
+// Texts of an element's children by their names. The first of several children with one name counts. A child's own
 // children are named "Properties/Content-Length", its attributes "Name@Encoded".
 using Element = std::map<std::string, std::string>;
 

@@ -19,3 +19,15 @@ def refused(name: str, instead: str, module: str) -> type:
 
     body = {"__new__": refuse, "__module__": module, "__doc__": f"Not in rtrain: {instead}"}
     return type(name, (), body)
+
+
+def refused_function(name: str, instead: str, module: str) -> Any:
+    """Returns a function with the name; a call of it raises NotInRtrainError."""
+
+    def function(*_arguments: Any, **_named: Any) -> NoReturn:
+        raise NotInRtrainError(f"rtrain has no {name}: {instead}")
+
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = module
+    function.__doc__ = f"Not in rtrain: {instead}"
+    return function
