@@ -6,17 +6,15 @@ import math
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh
 
 from rtrain._lazy import public_in
 from rtrain.train.torch._group import ensure_process_group
 from rtrain.train.torch._place import get_device, place
-
-if TYPE_CHECKING:
-    from torch.distributed.device_mesh import DeviceMesh
 
 
 class RankPlace(NamedTuple):
@@ -49,8 +47,6 @@ def device_mesh(axes: Mapping[str, int], *, label: str | None = None, device_typ
         c10d: Any = dist
         dist.init_process_group("gloo", store=c10d.HashStore(), rank=0, world_size=1)
     order = laid_out(dict(zip(axes, sizes, strict=True)), _places(label), label)
-    from torch.distributed.device_mesh import DeviceMesh
-
     device = get_device()
     if device.type == "cuda":
         torch.cuda.set_device(device)
