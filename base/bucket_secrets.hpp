@@ -17,7 +17,7 @@ struct BucketSecrets {
     VariableNames further;  // credentials that go with a set
     // Settings that replace those of the agent beside a job's own credentials, each group as a whole.
     std::vector<VariableNames> settings;
-    VariableNames endpoints;   // settings that name a server, the one that counts first
+    VariableNames endpoints;   // variables among the settings that name a server, the one that counts first
     VariableNames agents_own;  // credentials of the agent, which are hidden from a run with its own
     VariableNames texts;       // variables that may contain spaces and line ends
 };

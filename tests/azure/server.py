@@ -67,11 +67,11 @@ class Request:
         return self.environ.get(variable if variable in ("CONTENT_TYPE", "CONTENT_LENGTH") else "HTTP_" + variable, "")
 
     def metadata(self):
-        found = {}
+        seen = {}
         for name, value in self.environ.items():
             if match := re.fullmatch("HTTP_X_MS_META_(.*)", name):
-                found[match[1].lower()] = value
-        return found
+                seen[match[1].lower()] = value
+        return seen
 
 
 def answer(status=200, body=b"", headers=()):
@@ -111,8 +111,8 @@ class Server:
     def answered(self, request):
         try:
             if request.raw_path in ("/signers", "/reads"):
-                found = self.reads if request.raw_path == "/reads" else {path: sorted(ids) for path, ids in self.signers.items()}
-                return as_json(found)
+                seen = self.reads if request.raw_path == "/reads" else {path: sorted(ids) for path, ids in self.signers.items()}
+                return as_json(seen)
             if request.raw_path == "/revoke":
                 self.tokens.clear()
                 return answer(200)
@@ -148,7 +148,7 @@ class Server:
         elif kind == "SharedKey":
             account, _, given = rest.partition(":")
             if account != request.account or not hmac.compare_digest(given, shared_key(request)):
-                raise Refused(403, "AuthenticationFailed", "The MAC signature found in the HTTP request is not the same.")
+                raise Refused(403, "AuthenticationFailed", "The MAC signature seen in the HTTP request is not the same.")
         elif "sig" in request.query:
             if not hmac.compare_digest(request.query["sig"], service_sas(request)):
                 raise Refused(403, "AuthenticationFailed", "Signature did not match.")
@@ -207,8 +207,8 @@ class Server:
         size = min(int(request.query.get("maxresults") or self.options.page), self.options.page)
         text, prefixes = "", set()
         for name in below[:size]:
-            inner, found, _ = name.removeprefix(prefix).partition(delimiter) if delimiter else (name, "", "")
-            if found:
+            inner, seen, _ = name.removeprefix(prefix).partition(delimiter) if delimiter else (name, "", "")
+            if seen:
                 prefixes.add(prefix + inner + delimiter)
                 continue
             etag = escape(blobs[name].etag.strip('"')) if name in blobs else ""
@@ -244,10 +244,10 @@ class Server:
             sent, committed = self.blocks.get((container, name), {}), blobs[name].blocks if name in blobs else {}
             blocks = {}
             for one in xml.etree.ElementTree.fromstring(request.body):
-                found = committed.get(one.text) if one.tag == "Committed" else sent.get(one.text, committed.get(one.text))
-                if found is None or (one.tag == "Uncommitted" and one.text not in sent):
+                seen = committed.get(one.text) if one.tag == "Committed" else sent.get(one.text, committed.get(one.text))
+                if seen is None or (one.tag == "Uncommitted" and one.text not in sent):
                     raise Refused(400, "InvalidBlockList", "The specified block list is invalid.")
-                blocks[one.text] = found
+                blocks[one.text] = seen
             content = b"".join(blocks.values())
         elif kind is None and request.header("x-ms-blob-type") == "BlockBlob":
             blocks, content = {}, request.body

@@ -32,10 +32,10 @@ def check(server, folder):
     transfer_manager.upload_chunks_concurrently(
         given, large, chunk_size=16 << 20, worker_type=transfer_manager.THREAD, checksum="md5"
     )
-    found = bucket.get_blob("large")
-    assert found.size == 40 << 20 and found.generation
+    stored = bucket.get_blob("large")
+    assert stored.size == 40 << 20 and stored.generation
     transfer_manager.download_chunks_concurrently(
-        found, folder / "back", worker_type=transfer_manager.THREAD, crc32c_checksum=False
+        stored, folder / "back", worker_type=transfer_manager.THREAD, crc32c_checksum=False
     )
     assert (folder / "back").read_bytes() == given.read_bytes()
     assert large.download_as_bytes(start=5, end=9, checksum=None) == given.read_bytes()[5:10]

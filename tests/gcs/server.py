@@ -92,11 +92,11 @@ class Request:
         return self.environ.get(variable if variable in ("CONTENT_TYPE", "CONTENT_LENGTH") else "HTTP_" + variable, "")
 
     def metadata(self):
-        found = {}
+        seen = {}
         for name, value in self.environ.items():
             if match := re.fullmatch("HTTP_X_(?:GOOG|AMZ)_META_(.*)", name):
-                found[match[1].lower().replace("_", "-")] = value
-        return found
+                seen[match[1].lower().replace("_", "-")] = value
+        return seen
 
 
 def answer(status=200, body=b"", headers=()):
@@ -122,7 +122,7 @@ class Server:
         self.slow_downs, self.answers_to_lose = options.slow_down, options.lose_answers
         self.tokens = {}  # text: time of its end
         self.signers, self.reads = {}, {}
-        self.public_key = ""  # of the service account
+        self.public_key = ""  # that of the service account
 
     def __call__(self, environ, start_response):
         request = Request(environ)
@@ -139,8 +139,8 @@ class Server:
     def answered(self, request):
         try:
             if request.path in ("/signers", "/reads"):
-                found = self.reads if request.path == "/reads" else {path: sorted(ids) for path, ids in self.signers.items()}
-                return as_json(found)
+                seen = self.reads if request.path == "/reads" else {path: sorted(ids) for path, ids in self.signers.items()}
+                return as_json(seen)
             if request.path == "/revoke":
                 self.tokens.clear()
                 return answer(204)
@@ -219,7 +219,7 @@ class Server:
         except ValueError as error:
             return as_json({"error": "invalid_grant", "error_description": f"Invalid JWT: {error}"}, 400)
         if claims["iss"] != EMAIL or "devstorage" not in claims["scope"]:
-            return as_json({"error": "invalid_grant", "error_description": "Invalid grant: account not found"}, 400)
+            return as_json({"error": "invalid_grant", "error_description": "Invalid grant: account not seen"}, 400)
         return as_json(self.lend())
 
     def lend(self):
@@ -314,7 +314,7 @@ class Server:
         number = request.query["uploadId"]
         upload = self.uploads.get(number)
         if upload is None or (upload["bucket"], upload["key"]) != (bucket, key):
-            raise Refused(404, "NoSuchUpload", "The requested upload was not found.")
+            raise Refused(404, "NoSuchUpload", "The requested upload was not seen.")
         if request.method == "DELETE":
             del self.uploads[number]
             return answer(204)

@@ -18,7 +18,7 @@ ANOTHER = {"AWS_ACCESS_KEY_ID": "another-key", "AWS_SECRET_ACCESS_KEY": "another
 
 
 class BucketServer:
-    """A running server of a kind of object store: tests/KIND/server.py, with a bucket `runs`. An agent, a head or the command
+    """A running server of a kind of object store: server.py in the folder of that kind, with a bucket `runs`. An agent, a head or the command
     line reaches it with `environment`. RTRAIN_TEST_PYTHON names an interpreter that has the packages of tests, unless this one
     has them.
     """

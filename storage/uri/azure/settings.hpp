@@ -21,7 +21,7 @@ enum class Kind {
 struct Identity {
     std::string tenant, client, secret, token_file;
     std::string authority;         // "https://login.microsoftonline.com"
-    std::string endpoint, header;  // those of App Service or Container Apps; empty: the machine's
+    std::string endpoint, header;  // URL and secret in App Service and Container Apps; empty: the machine's
     std::string machine_server;    // "http://169.254.169.254"
 };
 

@@ -34,8 +34,8 @@ std::string text_to_sign(const Signing& request) {
                              "if-unmodified-since", "range"})
         text += header(name) + "\n";
     objects::Headers own;
-    for (const auto& header : request.headers)
-        if (header.first.starts_with("x-ms-")) own.push_back(header);
+    for (const auto& header_line : request.headers)
+        if (header_line.first.starts_with("x-ms-")) own.push_back(header_line);
     std::sort(own.begin(), own.end());
     for (const auto& [name, value] : own) text += name + ":" + value + "\n";
     text += "/" + request.account + request.path;

@@ -22,8 +22,8 @@ enum class Kind {
 };
 
 struct Account {                                          // the content of a credentials file
-    std::string email, key_id, private_key;               // a service account's
-    std::string client_id, client_secret, refresh_token;  // a user's
+    std::string email, key_id, private_key;               // for a service account
+    std::string client_id, client_secret, refresh_token;  // for a user
     std::string token_server;                             // URL
     bool operator==(const Account&) const = default;
 };

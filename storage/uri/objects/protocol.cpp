@@ -1,4 +1,4 @@
-// Parts that the protocols of object stores share.
+// The parts that the protocols of object stores share.
 
 #include "storage/uri/objects/protocol.hpp"
 

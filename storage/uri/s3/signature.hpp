@@ -20,7 +20,7 @@ struct Credentials {
 // The words of a signature. Google Cloud Storage has the same algorithm with other words.
 struct Names {
     const char *algorithm, *secret_prefix, *service, *scope_end;
-    const char* header_prefix;  // the begin of the headers date, content-sha256 and security-token
+    const char* header_prefix;  // begins the headers date, content-sha256 and security-token
 };
 inline constexpr Names amazon{"AWS4-HMAC-SHA256", "AWS4", "s3", "aws4_request", "x-amz-"};
 inline constexpr Names google{"GOOG4-HMAC-SHA256", "GOOG4", "storage", "goog4_request", "x-goog-"};
