@@ -146,7 +146,7 @@ struct Run {
     std::optional<Duration> resize_within;              // limit for a resize's checkpoint, once there is room
     std::string program;                                // its submitter (see program_of); empty: itself
     Yielding yielding = Yielding::never;
-    RunId parent{};  // the run whose worker submitted this one, which may yield; 0: a session did
+    RunId parent{};  // the owner of a run that may yield; 0: a session owns it
     bool operator==(const Run&) const = default;
 };
 

@@ -11,7 +11,7 @@
 
 namespace rtrain {
 
-// Returns the waiting runs by priority, then fair share, then age. Runs that yield are the last.
+// Returns the waiting runs by priority, then fair share, then age. Yielding runs are the last.
 std::vector<RunId> queue_order(const Cluster& cluster);
 
 namespace core {

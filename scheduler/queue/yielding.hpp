@@ -38,8 +38,8 @@ class YieldedRoom {
     std::vector<RunId> claim(const SeatsWanted& wanted, const Seats& seats);
     // Subtracts all claimed seats from the nodes' free amounts.
     void take_claimed(std::vector<NodeView>& nodes) const;
-    const Quotas& quotas_with_claims() const { return with_claims_; }  // counts all present attempts and all claims
-    const Quotas& quotas_without() const { return without_all_; }  // counts all claims and the runs that do not yield
+    const Quotas& quotas_with_claims() const { return with_claims_; }  // counts all attempts and all claims
+    const Quotas& quotas_without() const { return without_all_; }      // counts no yielding run
 
   private:
     std::vector<NodeView> nodes_without(const std::set<AttemptId>& ended, const SeatsWanted& wanted) const;

@@ -31,7 +31,7 @@ struct Settings {  // chosen by the seed
 Settings choose_settings(Dice& dice);
 enum class Budgets { none, some };  // some: queues have budgets of GPU time, which another dice chooses
 enum class Helpers { none, some };  // some: runs and sessions have helpers that may yield
-struct Load {                       // what a seed's load has beside its runs
+struct Load {                       // parts of a seed's load beside its runs
     Budgets budgets = Budgets::none;
     Helpers helpers = Helpers::none;
 };

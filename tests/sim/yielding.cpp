@@ -63,7 +63,7 @@ std::string kept_waiting(const Cluster& cluster) {
         std::vector<NodeView> nodes = nodes_without(cluster, Gone::all);
         remove_reserved(nodes, cluster, run);
         if (!fits(nodes, run)) continue;
-        if (fits(nodes_without(cluster, Gone::ending), run)) return "";  // those behind it may need the same seats
+        if (fits(nodes_without(cluster, Gone::ending), run)) return "";  // runs behind it may need the same seats
         return run.name + " would fit without yielding runs, which do not end for it";
     }
     return "";

@@ -116,6 +116,10 @@ std::string Stage::planned(const Command& command) const {
     return text + "\n";
 }
 
+static RunYieldsChanged switched(RunId run, const std::string& yields) {
+    return {.run = run, .by = "ana", .yielding = yields == "true" ? Yielding::active : Yielding::paused};
+}
+
 std::string Stage::submit(const Command& command) {
     RunSubmitted event;
     event.name = command.words.at(0);
@@ -138,7 +142,7 @@ std::string Stage::submit(const Command& command) {
     event.spec.retention.score_attribute = command.option("score", "");
     event.spec.retention.latest_until_success = command.option("keep_latest", "always") == "until_success";
     event.spec.queue = command.option("queue", default_queue);
-    if (command.options.contains("yields"))  // of the run `owner`, else of a session
+    if (command.options.contains("yields"))  // the owner is a run or a session
         event.yielding = command.option("yields", "") == "true" ? Yielding::active : Yielding::paused;
     if (command.options.contains("owner"))
         event.parent = attempt(command.option("owner", "")).run;
@@ -299,12 +303,7 @@ std::string Stage::perform(const Command& command) {
          }},
         {"undrain", [&](const Command& c) { return tell(NodeUndrained{nth_word(c, 0)}); }},
         {"submit", [&](const Command& c) { return submit(c); }},
-        {"yields",
-         [&](const Command& c) {
-             return tell(RunYieldsChanged{.run = attempt(c.words.at(0)).run,
-                                          .by = "ana",
-                                          .yielding = c.words.at(1) == "true" ? Yielding::active : Yielding::paused});
-         }},
+        {"yields", [&](const Command& c) { return tell(switched(attempt(first(c)).run, c.words.at(1))); }},
         {"plan", [&](const Command& c) { return planned(c); }},
         {"stop", [&](const Command& c) { return stopped(c); }},
         {"resize", [&](const Command& c) { return resized(c); }},
