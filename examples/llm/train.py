@@ -122,7 +122,12 @@ def main() -> None:
         write_data(data, config.context + 1)
     trainer = TorchTrainer(
         train_loop,
-        train_loop_config={"config": vars(config), "steps": given.steps, "save_every": given.save_every, "fail_at": given.fail_at},
+        train_loop_config={
+            "config": vars(config),
+            "steps": given.steps,
+            "save_every": given.save_every,
+            "fail_at": given.fail_at,
+        },
         datasets={"train": rtrain.data.read_parquet(str(data)).random_shuffle(seed=0)},
         scaling_config=ScalingConfig(num_workers=given.workers, use_gpu=torch.cuda.is_available()),
         run_config=RunConfig(

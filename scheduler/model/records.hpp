@@ -132,8 +132,7 @@ struct Run {
     std::vector<std::string> warnings;
     std::vector<NodeId> nodes_reserved;  // nodes of the run's reservation, sorted by id
     Time reserved_from;                  // expected start on the reserved nodes; 0: unknown
-    // the reserved seats, by rank; empty although `nodes_reserved` is not: whole nodes (earlier versions)
-    Seats seats_reserved;
+    Seats seats_reserved;  // by rank; empty although `nodes_reserved` is not: whole nodes (earlier versions)
     std::vector<AttemptId> reserved_after;  // for an unknown start: the attempts whose ends the run waits for
     std::uint32_t workers_asked = 0;        // exact number of workers that `rtrain resize` has set; 0: as in the spec
     std::optional<Time> grow_since;         // elastic: the time since which there has been room for more workers

@@ -36,19 +36,19 @@ class Driver:
     def __init__(self, place: pathlib.Path) -> None:
         self.place = place
         self.numbers = 0
-        with socket.create_server(("127.0.0.1", 0)) as door:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
             environment = {
                 **os.environ,
                 "PYTHONPATH": str(PACKAGE),
                 "RTRAIN_CHANNEL": channels.RUN,
                 "RTRAIN_REMOTE_SLOT": SLOT,
-                "RTRAIN_REMOTE_DRIVER": f"127.0.0.1:{door.getsockname()[1]}",
+                "RTRAIN_REMOTE_DRIVER": f"127.0.0.1:{listener.getsockname()[1]}",
                 "RTRAIN_REMOTE_LENT": "1",
             }
             command = [sys.executable, "-m", "rtrain._remote._pools._worker"]
             self.process = subprocess.Popen(command, env=environment, cwd=place, stderr=subprocess.PIPE, text=True)
-            door.settimeout(WITHIN_S)
-            self.channel = answer(door.accept()[0], {SLOT: Identity(channels.RUN)}.get)[1]
+            listener.settimeout(WITHIN_S)
+            self.channel = answer(listener.accept()[0], {SLOT: Identity(channels.RUN)}.get)[1]
 
     def calls(self, function: Callable[..., Any], *arguments: Any, drop: list[int] | None = None) -> list[int]:
         """Sends one message with a call for each argument. Returns the numbers of the calls."""

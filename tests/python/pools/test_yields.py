@@ -40,7 +40,7 @@ class Head:
         return []
 
 
-class Hub:
+class FakeServer:
     """Accepts submissions. `knows_yields`: whether it is a head that has the flag."""
 
     def __init__(self, *, knows_yields: bool = True) -> None:
@@ -102,15 +102,15 @@ class Channel:
 def made():
     channels: list[Channel] = []
 
-    def make(*, knows_yields: bool = True, retries: int = 3) -> tuple[Hub, Pool, ObjectRef, Channel]:
-        hub = Hub(knows_yields=knows_yields)
-        pool = Pool(Registry(), hub, {"env": {}}, None, Limits(yield_s=0.0, yields_apart_s=0.0))
+    def make(*, knows_yields: bool = True, retries: int = 3) -> tuple[FakeServer, Pool, ObjectRef, Channel]:
+        server = FakeServer(knows_yields=knows_yields)
+        pool = Pool(Registry(), server, {"env": {}}, None, Limits(yield_s=0.0, yields_apart_s=0.0))
         ref = ObjectRef("f()")
         pool.submit(call(ref, retries))
         channels.append(Channel())
-        hub.slots[0].connected(channels[-1])
+        server.slots[0].connected(channels[-1])
         assert channels[-1].arrived.acquire(timeout=10)
-        return hub, pool, ref, channels[-1]
+        return server, pool, ref, channels[-1]
 
     yield make
     for channel in channels:
@@ -121,41 +121,41 @@ def call(ref: ObjectRef, retries: int = 3) -> PoolCall:
     return PoolCall("f()", Code(len), ((),), {}, [ref], Retries(retries))
 
 
-def answer(pool: Pool, hub: Hub, channel: Channel) -> None:
+def answer(pool: Pool, server: FakeServer, channel: Channel) -> None:
     number = channel.sent[0]["calls"][0][0]
-    pool.worker_answered(hub.slots[0], {"id": number, "ok": True, "counts": [1], "s": 0.001}, [bytearray(pickle.dumps(0))])
+    pool.worker_answered(server.slots[0], {"id": number, "ok": True, "counts": [1], "s": 0.001}, [bytearray(pickle.dumps(0))])
 
 
 def test_an_idle_worker_s_run_yields_and_is_woken_before_its_next_call(made) -> None:
-    hub, pool, ref, channel = made()
-    answer(pool, hub, channel)
-    assert ref.done() and hub.head.yields == [True]
+    server, pool, ref, channel = made()
+    answer(pool, server, channel)
+    assert ref.done() and server.head.yields == [True]
     pool.submit(call(ObjectRef("f()")))
-    assert hub.head.yields == [True, False]
+    assert server.head.yields == [True, False]
     assert channel.arrived.acquire(timeout=10) and len(channel.sent) == 2
 
 
 @pytest.mark.parametrize("refusal", [None, NotFound("not_found", "no such route")])
 def test_a_head_without_the_flag_is_asked_once_at_most(made, refusal: HeadError | None) -> None:
-    hub, pool, _, channel = made(knows_yields=refusal is not None)
-    hub.head.refusal = refusal
-    answer(pool, hub, channel)
+    server, pool, _, channel = made(knows_yields=refusal is not None)
+    server.head.refusal = refusal
+    answer(pool, server, channel)
     for _ in range(3):
         pool.tick(0.0)
-    assert len(hub.head.yields) == (0 if refusal is None else 1)
+    assert len(server.head.yields) == (0 if refusal is None else 1)
     pool.submit(call(ObjectRef("f()")))
     assert channel.arrived.acquire(timeout=10)
 
 
 def test_a_call_for_a_run_that_has_yielded_goes_to_another_worker(made) -> None:
-    hub, pool, _, channel = made()
-    answer(pool, hub, channel)
-    hub.head.refusal = Conflict("conflict", "the run ends already")
+    server, pool, _, channel = made()
+    answer(pool, server, channel)
+    server.head.refusal = Conflict("conflict", "the run ends already")
     later = ObjectRef("f()")
     pool.submit(call(later))
-    assert len(hub.slots) == 2 and not later.done()
-    hub.slots[0].seen({"state": "STOPPED", "reason_kind": "yielded_to", "yields": True})
-    hub.slots[0].died("it yielded")
+    assert len(server.slots) == 2 and not later.done()
+    server.slots[0].seen({"state": "STOPPED", "reason_kind": "yielded_to", "yields": True})
+    server.slots[0].died("it yielded")
     assert not later.done()
 
 
@@ -169,11 +169,11 @@ def test_a_call_for_a_run_that_has_yielded_goes_to_another_worker(made) -> None:
     ],
 )
 def test_which_end_of_a_worker_fails_a_call_without_retries(made, capfd, state: str, kind: str, is_repeated: bool) -> None:
-    hub, pool, ref, channel = made(retries=0)
-    hub.slots[0].channel = None
-    hub.slots[0].seen({"state": state, "reason_kind": kind, "yields": False})
-    hub.slots[0].died("the run has ended")
-    assert ref.done() is not is_repeated and len(hub.slots) == (2 if is_repeated else 1)
+    server, pool, ref, channel = made(retries=0)
+    server.slots[0].channel = None
+    server.slots[0].seen({"state": state, "reason_kind": kind, "yields": False})
+    server.slots[0].died("the run has ended")
+    assert ref.done() is not is_repeated and len(server.slots) == (2 if is_repeated else 1)
     if not is_repeated:
         with pytest.raises(WorkerCrashedError, match=r"f\(\): the run has ended"):
             ref._get(0)

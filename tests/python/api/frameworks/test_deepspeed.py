@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
+ROOT = pathlib.Path(__file__).resolve().parents[4]
 IS_THERE = importlib.util.find_spec("deepspeed") is not None
 pytestmark = pytest.mark.skipif(
     not IS_THERE and os.environ.get("RTRAIN_FRAMEWORKS") != "required", reason="deepspeed is not installed"
