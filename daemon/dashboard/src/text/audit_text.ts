@@ -64,6 +64,7 @@ const texts: Record<string, (target: Target) => string> = {
   "POST /v1/runs/{run}/checkpoint": ({ parts }) => `requested a checkpoint of run ${parts[1]}`,
   "POST /v1/runs/{run}/checkpoints/verified": ({ parts }) => `reported how verifying checkpoints of run ${parts[1]} ended`,
   "POST /v1/runs/{run}/resize": ({ parts }) => `resized run ${parts[1]}`,
+  "POST /v1/runs/{run}/yields": (to) => (fact(to, "yields") === "true" ? `let run ${to.parts[1]} yield to waiting runs` : `kept run ${to.parts[1]} from yielding`),
   "POST /v1/runs/{run}/priority": (to) => `changed the priority of run ${to.parts[1]} to ${fact(to, "priority")}`,
   "POST /v1/runs/{run}/restore": (to) => `restored run ${fact(to, "name")} from run ${to.parts[1]}${fact(to, "checkpoint") === "" ? "" : `, ${fact(to, "checkpoint")}`}`,
   "POST /v1/runs/{run}/checkpoints/verify": (to) => `verified ${fact(to, "checkpoint")} of run ${to.parts[1]}: ${fact(to, "faults") === "0" ? "intact" : `${fact(to, "faults")} files damaged`}`,

@@ -8,6 +8,7 @@ from rtrain._lazy import lazy_names
 
 if TYPE_CHECKING:
     from rtrain._cluster._view import get_node_ip_address as get_node_ip_address
+    from rtrain._remote._actors._names import list_named_actors as list_named_actors
     from rtrain.util import (
         collective as collective,
         queue as queue,
@@ -26,22 +27,4 @@ if TYPE_CHECKING:
         remove_placement_group as remove_placement_group,
     )
 else:
-    __getattr__, __dir__, __all__ = lazy_names(
-        __name__,
-        {
-            "rtrain._cluster._view": ("get_node_ip_address",),
-            "rtrain._remote._actors._names": ("list_named_actors",),
-            "rtrain.util._actor_pool": ("ActorPool",),
-            "rtrain.util._log_once": ("log_once",),
-            "rtrain.util._not_there": (
-                "get_current_placement_group",
-                "get_placement_group",
-                "inspect_serializability",
-                "placement_group",
-                "placement_group_table",
-                "register_serializer",
-                "remove_placement_group",
-            ),
-        },
-        modules=("collective", "queue", "scheduling_strategies", "state"),
-    )
+    __getattr__, __dir__, __all__ = lazy_names(__name__)
