@@ -53,7 +53,7 @@ def test_every_page_of_the_repository_is_there(site) -> None:
 def test_the_navigation_begins_with_the_quick_starts(site) -> None:
     sidebar = (site / "index.html").read_text().partition("sidebar-tree")[2]
     targets = re.findall(r'href="([a-z][^"#]*\.html)"', sidebar)
-    assert targets[:3] == ["docs/quickstart.html", "docs/from-ray-train.html", "docs/install.html"]
+    assert targets[:3] == ["docs/quickstart.html", "docs/from-ray-train.html", "docs/from-other-launchers.html"]
     assert {"reference/python.html", "reference/cpp.html", "docs/decisions/index.html"} <= set(targets)
 
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json_text.hpp"
 #include "daemon/head/files/submissions.hpp"
 #include "daemon/head/requests/exchange.hpp"
 #include "storage/job_spec/job.hpp"

@@ -128,6 +128,8 @@ _BEHIND = "agents upload checkpoints while the loop runs"
 _BLOCKS = Rule(_PIECES)
 _HINT = Rule("each reader opens the files of its own part")
 NAMED: Mapping[str, Table] = {  # parameters that are in a signature only for scripts that pass them
+    "get_next_unordered": {"ignore_if_timedout": Rule("no call has been chosen that could be dropped", (None, False))},
+    "list_nodes": {"detail": Rule("all fields of a node are there in any case", (None, False, True))},
     "random_shuffle": {"num_blocks": _BLOCKS},
     "repartition": {"num_blocks": _BLOCKS, "target_num_rows_per_block": _BLOCKS},
     "split": {"locality_hints": _HINT},

@@ -15,7 +15,7 @@ import textwrap
 import pytest
 import rtrain
 import rtrain.data as data
-from rtrain import _arguments, train, tune
+from rtrain import _arguments, train, tune, util
 
 _ROOT = pathlib.Path(rtrain.__file__).parent
 _PATHS = (file.relative_to(_ROOT.parent).with_suffix("").parts for file in sorted(_ROOT.rglob("*.py")))
@@ -34,7 +34,9 @@ OVERRIDDEN = {
     *(f"ProgressReporter.{name}" for name in vars(tune.ProgressReporter)),
     "CLIReporter.report",  # the table reads the trials itself
 }
-READ_BY_LOOPS = {"CheckpointWanted", "PreemptionInfo", "MicroBatch"}  # rtrain makes them, and users read them
+# rtrain makes them, and users read them
+READ_BY_LOOPS = {"CheckpointWanted", "PreemptionInfo", "MicroBatch", "JobDetails", "JobInfo"}
+READ_BY_LOOPS |= {"ActorState", "JobState", "NodeState", "TaskState"}
 TOLD_BY_ANOTHER: set[tuple[str, str]] = set()
 
 
@@ -280,7 +282,8 @@ def test_what_a_signature_has_for_other_scripts_is_told_of(tmp_path, capfd):
         "JupyterNotebookReporter": lambda given: tune.JupyterNotebookReporter(**given),
         "SyncConfig": lambda given: train.SyncConfig(**given),
         "wait": lambda given: rtrain.wait([rtrain.put(1)], **given),
-        "kill": lambda given: pytest.raises(TypeError, rtrain.kill, "no actor", **given),
+        "get_next_unordered": lambda given: pytest.raises(StopIteration, util.ActorPool([]).get_next_unordered, **given),
+        "list_nodes": lambda given: pytest.raises(ConnectionError, util.state.list_nodes, "127.0.0.1:1", **given),
     }
     assert calls.keys() == _arguments.NAMED.keys()
     for name, table in _arguments.NAMED.items():

@@ -9,7 +9,7 @@ from rtrain.train._refused import NotInRtrainError
 
 THERE = {
     "rtrain": """
-        ObjectRef ObjectRefGenerator actor air available_resources cluster_resources data exceptions get get_actor get_gpu_ids
+        ObjectRef ObjectRefGenerator actor air available_resources cancel cluster_resources data exceptions get get_actor get_gpu_ids
         get_runtime_context init is_initialized job_submission kill method nodes put remote shutdown train tune util wait
         __version__""",
     "rtrain.actor": "ActorClass ActorHandle ActorMethod exit_actor",

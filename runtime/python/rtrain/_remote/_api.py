@@ -237,4 +237,4 @@ def _fits(target: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Non
 
 
 public_in("rtrain", kill, remote)
-public_in("rtrain.actor", ActorHandle, ActorMethod)
+public_in("rtrain.actor", ActorHandle, ActorMethod, RemoteClass)

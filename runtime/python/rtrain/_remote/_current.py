@@ -7,8 +7,6 @@ import os
 from dataclasses import dataclass, field
 from typing import Any
 
-from rtrain._http import SESSION
-
 JOB = "RTRAIN_REMOTE_JOB"  # in workers of remote calls: the id of the driver's program
 call: contextvars.ContextVar[str] = contextvars.ContextVar("rtrain_call", default="")  # such as "train()"
 call_number: contextvars.ContextVar[int] = contextvars.ContextVar("rtrain_call_number", default=0)
@@ -29,4 +27,8 @@ actor: Actor | None = None
 
 def job_id() -> str:
     """Returns the id of the program that this process belongs to: its driver's run, or the driver's session."""
-    return os.environ.get(JOB) or os.environ.get("RTRAIN_RUN_ID") or SESSION
+    if given := os.environ.get(JOB) or os.environ.get("RTRAIN_RUN_ID"):
+        return given
+    from rtrain._http import SESSION  # here, as workers need no client of the head
+
+    return SESSION

@@ -15,6 +15,7 @@ from typing import Any
 
 from rtrain import _runtime_env
 from rtrain._http import Conflict, Head, HeadError, part
+from rtrain._lazy import public_in
 from rtrain._settings import place_at
 from rtrain.train._archive._packed import packed
 from rtrain.util.state._lists import is_job, job_of
@@ -251,3 +252,6 @@ class JobSubmissionClient:
             runtime_env={"env_vars": dict(job["env"])} if job.get("env") else {},
             driver_node_id=next(iter(run["nodes"]), None),
         )
+
+
+public_in("rtrain.job_submission", JobDetails, JobStatus, JobSubmissionClient, JobType)

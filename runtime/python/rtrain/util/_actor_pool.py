@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from rtrain import _arguments
 from rtrain._lazy import public_in
 from rtrain._remote._refs import ObjectRef, get, wait
 
@@ -77,6 +78,7 @@ class ActorPool:
         Raises StopIteration without one, and TimeoutError after `timeout` seconds. ignore_if_timedout: changes nothing, since
         no call has been chosen that could be dropped.
         """
+        _arguments.check_named("get_next_unordered", ignore_if_timedout=ignore_if_timedout)
         if not self.has_next():
             raise StopIteration("there are no more results")
         deadline = None if timeout is None else time.monotonic() + timeout

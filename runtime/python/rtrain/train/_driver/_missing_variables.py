@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from rtrain._remote._own_modules import own_modules
+from rtrain.train._archive import _package
 
 # Variables that agents pass on to workers in any case or set anew (daemon/agent/workers/environment.cpp).
 _PASSED = re.compile(
@@ -72,8 +72,12 @@ def _is_environ(node: ast.AST) -> bool:
 
 def _sources() -> Iterable[str]:
     """Yields the source of the script, and of the modules beside it that are imported."""
-    for module in [sys.modules.get("__main__"), *own_modules()]:
+    main, folder = sys.modules.get("__main__"), _package.script_directory()
+    for module in [main, *list(sys.modules.values())]:
         file = getattr(module, "__file__", None)
+        is_own = module is main or (module is not main and _package.is_of_the_project(file, folder))
+        if not is_own:
+            continue
         try:
             if isinstance(file, str) and file.endswith(".py") and os.stat(file).st_size <= _SOURCE_BYTES:  # noqa: PTH116
                 yield pathlib.Path(file).read_text(encoding="utf-8", errors="replace")

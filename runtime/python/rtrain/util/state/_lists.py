@@ -15,8 +15,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from rtrain import _arguments
 from rtrain._cluster._view import head, nodes
 from rtrain._http import NotFound, part
+from rtrain._lazy import public_in
 
 Filter = tuple[str, str, Any]
 LIMIT = 100  # rows, unless `limit` is given
@@ -128,6 +130,7 @@ def list_nodes(
     address: str | None = None, filters: Iterable[Filter] = (), limit: int = LIMIT, timeout: int = 30, detail: bool = False
 ) -> list[NodeState]:
     """Returns the nodes. filters: as of `list_actors`. detail: changes nothing, all fields are there."""
+    _arguments.check_named("list_nodes", detail=detail)
     return _listed(address, timeout, lambda: map(_node, nodes()), filters, limit)
 
 
@@ -320,3 +323,8 @@ def _summary(plural: str, rows: list[tuple[str, str, dict[str, str]]]) -> dict[s
         entry["state_counts"][state] += 1
     counted = {name: {**entry, "state_counts": dict(entry["state_counts"])} for name, entry in summary.items()}
     return {"cluster": {"summary": counted, f"total_{plural}": len(rows)}}
+
+
+public_in("rtrain.util.state", ActorState, JobState, NodeState, State, TaskState)
+public_in("rtrain.util.state", get_actor, get_job, get_node, get_task, list_actors, list_jobs, list_nodes, list_tasks)
+public_in("rtrain.util.state", summarize_actors, summarize_tasks)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from rtrain._cluster._view import head
 from rtrain._http import part
+from rtrain._lazy import public_in
 
 _STREAMS = {"out": "out", "err": "err"}
 
@@ -38,3 +39,6 @@ def get_log(
         return
     for line in head().content(route, query).splitlines():
         yield str(json.loads(line)["line"]) + "\n"
+
+
+public_in("rtrain.util.state", get_log)
