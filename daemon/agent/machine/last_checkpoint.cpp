@@ -39,7 +39,7 @@ std::optional<Time> stands_still_at(const LocalAttempt& attempt, Time from, bool
     if (attempt.local && attempt.local->upload && !attempt.local->upload->done) {
         const LocalUpload& own = *attempt.local->upload;
         if (own.running || attempt.local->given_up_try)
-            return std::max({from, own.advanced_at, own.moved_at}) + Duration{stuck_ms};
+            return std::max({from, own.advanced_at, own.answered_at}) + Duration{stuck_ms};
         return std::max(from, own.advanced_at) + Duration{patience_ms};
     }
     if (!attempt.coordinator || !attempt.coordinator->commit || parts_are_missing) return std::nullopt;
@@ -124,11 +124,10 @@ void on(Step& step, const UploadMoved& input) {
     LocalUpload& upload = *attempt->local->upload;
     const bool replaced = attempt->local->given_up_try == input.index;
     if (!replaced && (upload.index != input.index || !upload.running)) return;
-    upload.answered_at = step.now;
+    upload.answered_at = step.now;  // also if a replaced checkpoint's try moves, since this one waits for its end
     if (replaced) return;
     if (input.bytes > upload.bytes) attempt->local->storage_silent = upload.silent = false;  // it has answered
     upload.bytes = input.bytes;
-    upload.moved_at = step.now;
 }
 
 // Handles the end of a try that failed. A try that got further than all before it restarts the patience. A try that

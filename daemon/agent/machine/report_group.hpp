@@ -34,7 +34,7 @@ struct LocalUpload {
     std::vector<protocol::StagedFile> files;  // with hashes after the upload
     std::optional<Time> retry_at;
     std::int64_t backoff_ms = 1'000;
-    Time moved_at, advanced_at;              // last progress of the present try; a try got further than all before
+    Time advanced_at;                        // when a try last got further than all before
     std::int64_t bytes = 0, most_bytes = 0;  // progress of the present try, and of the best one before
     std::uint32_t in_vain = 0;               // number of tries in a row that moved something but got no further
     Time answered_at;                        // when a try last began, moved something, or ended

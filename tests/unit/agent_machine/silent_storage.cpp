@@ -147,6 +147,22 @@ TEST_CASE("an attempt whose ranks have ended keeps a checkpoint that waits for t
     CHECK(all<Upload>(stored(machine, 1)).size() == 1);
 }
 
+TEST_CASE("bytes of the try that a last checkpoint waits for keep that checkpoint") {  // sim --yielding --seed 1065
+    Machine machine = running();
+    bring_checkpoint(machine, 1);
+    bring_checkpoint(machine, 2);
+    machine.later(5'000);
+    machine.take(WorkerEnded{attempt_1, 0, {.exit_code = 0}, 1});
+    machine.take(WorkerEnded{attempt_1, 1, {.exit_code = 0}, 1});
+    machine.take(LogsDone{attempt_1});
+    for (const std::int64_t bytes : {1, 2, 3}) {
+        CHECK(news<protocol::Emptied>(machine.later(200'000)).empty());
+        machine.take(UploadMoved{attempt_1, 1, bytes});
+    }
+    CHECK(all<Upload>(stored(machine, 1)).size() == 1);
+    CHECK(news<protocol::Emptied>(machine.later(299'000)).empty());  // the next try has its own time
+}
+
 TEST_CASE("bytes that leave the node and have no answer do not end the silence") {
     Machine machine = running();
     bring_checkpoint(machine, 1);
