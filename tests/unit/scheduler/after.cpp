@@ -48,31 +48,6 @@ std::vector<std::string> live_names(const Cluster& cluster) {
 
 }  // namespace
 
-TEST_CASE("a run waits for its predecessor, and starts when that has succeeded", "[after]") {
-    World world;
-    world.nodes(2);
-    const RunId first = world.submit({.name = "prepare"});
-    const RunId second = world.submit({.name = "train", .after = {{.run = first}}});
-    CHECK(world.run(second).state == RunState::queued);
-    CHECK(to_text(world.run(second).reason) == "waits for prepare to succeed");
-    ends(world, first, exit_code(0));
-    CHECK(world.run(second).state == RunState::starting);
-}
-
-TEST_CASE("a predecessor that cannot succeed any more ends those that wait for it, along the chain", "[after]") {
-    World world;
-    world.nodes(2);
-    const RunId first = world.submit({.name = "prepare"});
-    const RunId second = world.submit({.name = "train", .after = {{.run = first}}});
-    const RunId third = world.submit({.name = "export", .after = {{.run = second}}});
-    const RunId cleanup = world.submit({.name = "cleanup", .after = {{.run = first, .what = AfterWhat::ended}}});
-    ends(world, first, exit_code(1));
-    CHECK(world.run(second).state == RunState::failed);
-    CHECK(to_text(world.run(second).reason) == "it was to start after prepare, which is FAILED");
-    CHECK(world.run(third).state == RunState::failed);
-    CHECK(world.run(cleanup).state == RunState::starting);
-}
-
 TEST_CASE("a run that goes on as one of an array has its index, and waits for none of the others", "[after]") {
     World world;
     world.nodes(2);
@@ -108,21 +83,6 @@ TEST_CASE("a predecessor that is over already counts, or is refused", "[after]")
     CHECK(world.tell(submission({.name = "b", .after = {{.run = bad}}})).refused->code == ErrorCode::conflict);
     CHECK(world.tell(submission({.name = "b", .after = {{.run = {77}}}})).refused->code == ErrorCode::not_found);
     CHECK(world.run(world.submit({.name = "c", .after = {{.run = bad, .what = AfterWhat::ended}}})).after.empty());
-}
-
-TEST_CASE("an array is one submission of several runs, of which so many run at a time", "[after]") {
-    World world;
-    world.nodes(1, 8);
-    world.tell(array_of({1, 2, 3, 5}, 2));
-    REQUIRE(world.last.created);
-    CHECK(world.cluster.runs.size() == 4);
-    CHECK(live_names(world.cluster) == std::vector<std::string>{"grid-1", "grid-2"});
-    const Run& last = world.run({world.last.created->value + 3});
-    CHECK(last.name == "grid-5");
-    CHECK(last.array_index == 5);
-    CHECK(to_text(last.reason) == "array grid runs at most 2 at a time");
-    ends(world, *world.last.created, exit_code(0));
-    CHECK(live_names(world.cluster) == std::vector<std::string>{"grid-2", "grid-3"});
 }
 
 TEST_CASE("an array submitted again with its key is answered by the first, and a taken name refuses all", "[after]") {

@@ -12,26 +12,6 @@ bool request_pending_of(const World& world, RunId run) {
 
 }  // namespace
 
-TEST_CASE("asked to stop with a checkpoint, a run goes on until the next commit, and ends as STOPPED", "[asks]") {
-    World world;
-    world.nodes(2, 1);
-    const RunId run = world.running({.workers = 2});
-    const Decision asked = world.tell(RunStopAsked{.run = run, .by = "ana", .checkpoint = true});
-    const auto orders = all_of<RequestCheckpoint>(asked);
-    REQUIRE(orders.size() == 2);
-    CHECK(orders[0].reason == RequestReason::stop);
-    CHECK_FALSE(orders[0].left);
-    CHECK(all_of<StopAttempt>(asked).empty());
-    CHECK(world.run(run).state == RunState::running);
-
-    world.commits(run, "checkpoint_000001-a001");
-    CHECK(all_of<StopAttempt>(world.last).size() == 2);
-    CHECK(world.run(run).state == RunState::stopping);
-    world.empties(run);
-    CHECK(world.run(run).state == RunState::stopped);
-    CHECK(to_text(world.run(run).reason) == "stopped by ana");
-}
-
 TEST_CASE("a checkpoint that was on its way before the ask is no answer: there is time for a newer one", "[asks]") {
     World world;
     world.nodes(2, 1);

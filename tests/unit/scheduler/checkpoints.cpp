@@ -222,16 +222,6 @@ TEST_CASE("the late news of an older attempt's commit does not make it the lates
     CHECK(latest_checkpoint(world.cluster, run)->directory == "c2-a002");
 }
 
-TEST_CASE("an upload that ends after its run's success is still recorded") {
-    World world;
-    world.nodes(1);
-    const RunId run = world.running({});
-    world.exits(run, 0, exit_code(0));
-    world.empties(run);
-    world.commits(run, "c1-a001");
-    CHECK(world.kept(run) == Names{"c1-a001"});
-}
-
 // Submits the second run of a name. Its claim, of attempt 7, finds the `earlier` checkpoints on storage.
 static RunId continued(World& world, std::uint32_t num_to_keep, const std::vector<Checkpoint>& earlier) {
     const RunId run =

@@ -4,39 +4,6 @@
 using namespace rtrain;
 using namespace rtrain::stories;
 
-TEST_CASE("drain: a run is asked for a checkpoint, and moves at its commit", "[drain]") {
-    World world;
-    world.nodes(2, 1);
-    const RunId run = world.running({});
-    const NodeId drained = world.node_of(run, 0);
-    world.tell(NodeDrained{.node = drained, .by = "ana", .reason = "kernel", .deadline = Duration{300'000}});
-    const auto orders = all_of<RequestCheckpoint>(world.last);
-    REQUIRE(orders.size() == 1);
-    CHECK(orders[0].reason == RequestReason::drain);
-    CHECK(orders[0].left == Duration{300'000});
-    world.commits(run, "checkpoint_000001-a001");
-    world.empties(run);
-    CHECK(world.run(run).state == RunState::starting);
-    CHECK(world.node_of(run, 0) != drained);
-    CHECK(world.run(run).failures == 0);
-}
-
-TEST_CASE("drain: at the deadline what is left is stopped and moved, and nothing is counted", "[drain]") {
-    World world;
-    world.nodes(2, 1);
-    const RunId asked = world.running({.max_failures = 0});
-    const NodeId drained = world.node_of(asked, 0);
-    world.tell(NodeDrained{.node = drained, .by = "ana", .deadline = Duration{60'000}});
-    world.pass(59'999);
-    CHECK(world.attempt(asked).state == AttemptState::running);
-    world.pass(1);
-    CHECK(world.attempt(asked).state == AttemptState::stopping);
-    world.empties(asked);
-    CHECK(world.run(asked).state == RunState::starting);
-    CHECK(world.run(asked).failures == 0);
-    CHECK_FALSE(next_wake(world.cluster));
-}
-
 TEST_CASE("drain without a deadline: a run with nowhere to go stays until it ends", "[drain]") {
     World world;
     world.nodes(1, 1);
@@ -121,18 +88,6 @@ TEST_CASE("drain without a deadline: what waits behind a run keeps it from nothi
     CHECK(world.node_of(run, 0).value == "n3");
 }
 
-TEST_CASE("checkpoint.on_drain: false is not asked, and leaves at the deadline", "[drain]") {
-    World world;
-    world.nodes(2, 1);
-    const RunId run = world.running({.on_drain = false});
-    world.tell(NodeDrained{.node = world.node_of(run, 0), .by = "ana", .deadline = Duration{60'000}});
-    CHECK(all_of<RequestCheckpoint>(world.last).empty());
-    world.commits(run, "checkpoint_000001-a001");
-    CHECK(world.attempt(run).state == AttemptState::running);
-    world.pass(60'000);
-    CHECK(world.attempt(run).state == AttemptState::stopping);
-}
-
 TEST_CASE("undrain cancels what has not happened", "[drain]") {
     World world;
     world.nodes(2, 1);
@@ -144,17 +99,6 @@ TEST_CASE("undrain cancels what has not happened", "[drain]") {
     CHECK_FALSE(next_wake(world.cluster));
     world.commits(run, "checkpoint_000001-a001");
     CHECK(world.attempt(run).state == AttemptState::running);
-}
-
-TEST_CASE("a run that does not train yet leaves a draining node at once", "[drain]") {
-    World world;
-    world.nodes(2, 1);
-    const RunId run = world.submit({});
-    const NodeId drained = world.node_of(run, 0);
-    world.tell(NodeDrained{.node = drained, .by = "ana"});
-    CHECK(world.attempt(run).state == AttemptState::stopping);
-    world.empties(run);
-    CHECK(world.node_of(run, 0) != drained);
 }
 
 TEST_CASE("an elastic run shrinks off a draining node", "[drain]") {

@@ -49,19 +49,6 @@ TEST_CASE("the largest gang that places is found whatever the strategy", "[elast
     }
 }
 
-TEST_CASE("a lost node shrinks an elastic run at once, and counts no failure", "[elastic]") {
-    World world;
-    world.nodes(3, 1);
-    const RunId run = world.running({.workers = 3, .max_failures = 0, .workers_min = 1});
-    world.commits(run, "checkpoint_000001-a001");
-    world.tell(NodeLost{.node = {"n2"}, .why = "silent"});
-    world.empties(run);
-    CHECK(world.run(run).state == RunState::starting);
-    CHECK(size_of(world, run) == 2);
-    CHECK(world.run(run).failures == 0);
-    CHECK(world.attempt_id(run).number == 2);
-}
-
 TEST_CASE("ranks that fail of a node's loss before it is noticed do not count either", "[elastic]") {
     World world;
     world.nodes(2, 1);
@@ -162,29 +149,6 @@ TEST_CASE("a failing worker of an elastic run counts as for any other", "[elasti
     world.exits(run, 1, killed(9));
     world.empties(run);
     CHECK(world.run(run).state == RunState::failed);
-}
-
-TEST_CASE("an elastic run grows at a commit once there has been room for 30 s", "[elastic]") {
-    World world;
-    world.nodes(1, 1);
-    const RunId run = world.running({.workers = 4, .workers_min = 1});
-    world.tell(node("n2", 1));
-    world.commits(run, "checkpoint_000001-a001");
-    CHECK(world.run(run).state == RunState::running);  // too early
-    world.pass(29'999);
-    CHECK_FALSE(world.attempt(run).request);
-    world.pass(1);
-    REQUIRE(world.attempt(run).request);
-    CHECK(world.attempt(run).request->reason == RequestReason::resize);
-    CHECK(world.attempt(run).request->workers == 2);
-    CHECK(world.run(run).state == RunState::running);
-
-    world.commits(run, "checkpoint_000002-a001");
-    CHECK(world.run(run).state == RunState::resizing);
-    restarts(world, run, "checkpoint_000002-a001");
-    CHECK(size_of(world, run) == 2);
-    CHECK(world.run(run).state == RunState::running);
-    CHECK(world.run(run).failures == 0);
 }
 
 TEST_CASE("room that goes again before the time is over is no room", "[elastic]") {
@@ -292,17 +256,6 @@ TEST_CASE("resize by hand: a fixed run changes its size at its next commit, in b
     CHECK(world.run(run).failures == 0);
 }
 
-TEST_CASE("a size that has no room is refused, and nothing is touched", "[elastic]") {
-    World world;
-    world.nodes(2, 1);
-    const RunId run = world.running({.workers = 2});
-    const Cluster before = world.cluster;
-    world.tell(RunResizeAsked{.run = run, .by = "ana", .workers = 3});
-    REQUIRE(world.last.refused);
-    CHECK(world.last.refused->code == ErrorCode::unplaceable);
-    CHECK(world.cluster == before);
-}
-
 TEST_CASE("an elastic run is resized within its range only, and keeps to the number asked for", "[elastic]") {
     World world;
     world.nodes(4, 1);
@@ -380,16 +333,6 @@ TEST_CASE("a resize asked for with a deadline happens then from the last commit"
     CHECK(world.run(run).state == RunState::resizing);
     restarts(world, run, "");
     CHECK(size_of(world, run) == 1);
-}
-
-TEST_CASE("a waiting run takes the size it was given", "[elastic]") {
-    World world;
-    world.nodes(1, 2);
-    const RunId run = world.submit({.workers = 3});
-    CHECK(world.run(run).state == RunState::queued);
-    world.tell(RunResizeAsked{.run = run, .by = "ana", .workers = 2});
-    CHECK(world.run(run).state == RunState::starting);
-    CHECK(size_of(world, run) == 2);
 }
 
 TEST_CASE("a quota that is used up between the ask and the commit: the run keeps what it has", "[elastic]") {

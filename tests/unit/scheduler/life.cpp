@@ -42,38 +42,6 @@ TEST_CASE("a claim on storage that takes a higher number renumbers the attempt, 
     CHECK(all_of<LaunchWorkers>(world.last)[1].attempt == AttemptId{run, 5});
 }
 
-TEST_CASE("all ranks end with 0: the run succeeds once its nodes are empty; a rank may end early") {
-    World world;
-    world.nodes(2, 1);
-    const RunId run = world.running({.workers = 2});
-    world.exits(run, 1, exit_code(0));
-    CHECK(world.run(run).state == RunState::running);
-    CHECK(world.last.act.empty());
-    world.exits(run, 0, exit_code(0));
-    CHECK(all_of<StopAttempt>(world.last).size() == 2);
-    world.empties(run);
-    CHECK(world.run(run).state == RunState::succeeded);
-    CHECK(all_of<WriteResult>(world.last) == std::vector<WriteResult>{{.run = run, .node = {"n1"}}});
-}
-
-TEST_CASE("one failed worker stops the whole attempt, and the run waits before attempt 2, elsewhere") {
-    World world;
-    world.nodes(3, 1);
-    const RunId run = world.running({.workers = 2, .max_failures = 3});
-    const NodeId bad = world.node_of(run, 1);
-    world.exits(run, 1, killed(9), 5'000);
-    CHECK(all_of<StopAttempt>(world.last).size() == 2);
-    CHECK(world.attempt(run).first_failure == Rank{1});
-    world.empties(run);
-    CHECK(world.run(run).state == RunState::recovering);
-    CHECK(world.run(run).failures == 1);
-    CHECK(next_wake(world.cluster) == Time{world.now.ms + 1'000});
-    world.pass(1'000);
-    CHECK(world.run(run).attempts == 2);
-    CHECK(world.node_of(run, 0) != bad);
-    CHECK(world.node_of(run, 1) != bad);
-}
-
 TEST_CASE("the first failure is the earliest death that we did not cause, even when its news comes late") {
     World world;
     world.nodes(3, 1);
@@ -250,19 +218,6 @@ TEST_CASE("late events of an attempt that is over change nothing") {
     }
 }
 
-TEST_CASE("a node that has prepared for an attempt that is over is told to let go of it") {
-    World world;
-    world.nodes(2, 1);
-    const RunId run = world.running({.workers = 2, .max_failures = 3});
-    world.exits(run, 1, killed(9));
-    world.empties(run);
-    const Cluster before = world.cluster;
-    const Decision d = world.tell(NodePrepared{.attempt = {run, 1}, .incarnation = 1, .node = {"n1"}});
-    CHECK(world.cluster == before);
-    REQUIRE(d.act.size() == 1);
-    CHECK(std::get<StopAttempt>(d.act[0]).node == NodeId{"n1"});
-}
-
 TEST_CASE("a lost node ends the attempt as LOST; when it comes back its old workers are stopped") {
     World world;
     world.nodes(3, 1);
@@ -352,25 +307,6 @@ TEST_CASE("a live name is taken, the same submission key is the same run") {
     world.tell(submission({.name = "gpt"}));
     CHECK(world.last.refused->code == ErrorCode::conflict);
     CHECK(world.last.refused->message == "run \"gpt\" (c0ffee-1) is STARTING under this name");
-}
-
-TEST_CASE("limits: queue time and wall time end a run; a stop metric makes it succeed") {
-    World world;
-    world.nodes(1, 1);
-    const RunId run = world.running({.name = "a", .max_failures = 5, .wall_time = Duration{60'000}});
-    const RunId waits = world.submit({.name = "b", .queue_time = Duration{5'000}});
-    world.pass(5'000);
-    CHECK(world.run(waits).state == RunState::failed);
-    world.pass(60'000);
-    CHECK(world.run(run).state == RunState::stopping);
-    world.empties(run);
-    CHECK(world.run(run).state == RunState::failed);
-    CHECK(to_text(world.run(run).reason) == "limits.wall_time was reached");
-    const RunId third = world.running({.name = "c"});
-    world.tell(StopMetricReached{.attempt = world.attempt_id(third), .key = "epoch", .value = 20});
-    world.empties(third);
-    CHECK(world.run(third).state == RunState::succeeded);
-    CHECK(to_text(world.run(third).reason) == "stop: epoch reached 20");
 }
 
 TEST_CASE("queue_time counts from the moment that nothing holds a run back any more") {

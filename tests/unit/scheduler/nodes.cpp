@@ -16,24 +16,6 @@ NodeRegistered again(const std::string& name, std::vector<AttemptId> held, std::
 
 }  // namespace
 
-TEST_CASE("a draining node takes no new bundle, keeps what it has, and stays drained over a reboot") {
-    World world;
-    world.nodes(2, 1);
-    const RunId run = world.running({.name = "a"});
-    const NodeId drained = world.node_of(run, 0);
-    world.tell(NodeDrained{.node = drained, .by = "ana", .reason = "kernel update"});
-    CHECK(world.run(run).state == RunState::running);
-    const RunId other = world.submit({.name = "b"});
-    CHECK(world.node_of(other, 0) != drained);
-    world.tell(NodeLost{.node = drained, .why = "silent"});
-    CHECK(world.cluster.nodes.at(drained).state == NodeState::lost);
-    world.tell(again(drained.value, {}, 1));
-    CHECK(world.cluster.nodes.at(drained).state == NodeState::draining);
-    CHECK(to_text(world.cluster.nodes.at(drained).state_reason) == "drained by ana: kernel update");
-    world.tell(NodeUndrained{.node = drained});
-    CHECK(world.cluster.nodes.at(drained).state == NodeState::ready);
-}
-
 TEST_CASE("a reconnect repeats the orders that may have been lost") {
     World world;
     world.nodes(1);

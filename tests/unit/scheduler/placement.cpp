@@ -53,30 +53,6 @@ TEST_CASE("PACK takes the fewest nodes, the rest on the tightest one, ranks cont
     CHECK(nodes_of(place(nodes, gang(Strategy::pack, 2, bundle(1)))) == Names{"d", "d"});
 }
 
-TEST_CASE("SPREAD takes the most nodes, evenly") {
-    const std::vector<NodeView> nodes{view("a", 4), view("b", 4), view("c", 1)};
-    const auto answer = place(nodes, gang(Strategy::spread, 6, bundle(1)));
-    auto names = nodes_of(answer);
-    CHECK(std::count(names.begin(), names.end(), "a") == 3);
-    CHECK(std::count(names.begin(), names.end(), "b") == 2);
-    CHECK(std::count(names.begin(), names.end(), "c") == 1);
-    CHECK(std::is_sorted(names.begin(), names.end()));
-}
-
-TEST_CASE("STRICT_PACK wants one node, STRICT_SPREAD one node per bundle") {
-    const std::vector<NodeView> nodes{view("a", 4), view("b", 6)};
-    CHECK(nodes_of(place(nodes, gang(Strategy::strict_pack, 5, bundle(1)))) == Names(5, "b"));
-    CHECK(place(nodes, gang(Strategy::strict_pack, 7, bundle(1))).verdict == Verdict::infeasible);
-    CHECK(nodes_of(place(nodes, gang(Strategy::strict_spread, 2, bundle(1)))) == Names{"a", "b"});
-    CHECK(place(nodes, gang(Strategy::strict_spread, 3, bundle(1))).verdict == Verdict::infeasible);
-}
-
-TEST_CASE("GPUs are devices, never a sum: 3 x 0.6 does not fit 2 GPUs") {
-    const std::vector<NodeView> nodes{view("a", 16, 2)};
-    CHECK(place(nodes, gang(Strategy::pack, 3, bundle(1, Amount{6'000}))).verdict == Verdict::infeasible);
-    CHECK(place(nodes, gang(Strategy::pack, 2, bundle(1, Amount{6'000}))).verdict == Verdict::feasible_now);
-}
-
 TEST_CASE("a fraction goes to the fullest device that takes it, whole GPUs to untouched devices") {
     std::vector<NodeView> nodes{view("a", 16, 3)};
     nodes[0].gpus_free = {units(1), Amount{4'000}, Amount{6'000}};
@@ -85,12 +61,6 @@ TEST_CASE("a fraction goes to the fullest device that takes it, whole GPUs to un
     const auto whole = place(nodes, gang(Strategy::pack, 1, bundle(1, units(1))));
     CHECK(whole.seats[0].gpus == std::vector<GpuShare>{{.device = 0, .amount = units(1)}});
     CHECK(place(nodes, gang(Strategy::pack, 1, bundle(1, units(2)))).verdict == Verdict::pending);
-}
-
-TEST_CASE("GPU-less bundles stay off GPU nodes when that costs no node") {
-    const std::vector<NodeView> nodes{view("a", 8, 8), view("b", 8), view("c", 64, 8)};
-    CHECK(nodes_of(place(nodes, gang(Strategy::pack, 8, bundle(1)))) == Names(8, "b"));
-    CHECK(nodes_of(place(nodes, gang(Strategy::pack, 9, bundle(1)))) == Names(9, "c"));
 }
 
 TEST_CASE("a gang of zero bundles goes to the calmest node without GPUs") {
@@ -169,20 +139,6 @@ TEST_CASE("label selectors, named, excluded and avoided nodes") {
     CHECK(nodes_of(place(nodes, request)) == Names(4, "c"));
     request.nodes_excluded = {{"c"}};
     CHECK(nodes_of(place(nodes, request)) == Names(4, "b"));  // avoiding a node is a soft rule
-}
-
-TEST_CASE("a topology label keeps all bundles under one value, the tightest that fits") {
-    const std::vector<NodeView> nodes{view("a", 4, 0, {{"rack", "r1"}}), view("b", 4, 0, {{"rack", "r1"}}),
-                                      view("c", 6, 0, {{"rack", "r2"}}), view("d", 64)};
-    GangRequest request = gang(Strategy::pack, 6, bundle(1));
-    request.topology_label = "rack";
-    CHECK(nodes_of(place(nodes, request)) == Names(6, "c"));
-    request = gang(Strategy::pack, 7, bundle(1));
-    request.topology_label = "rack";
-    CHECK(nodes_of(place(nodes, request)) == Names{"a", "a", "a", "a", "b", "b", "b"});
-    request = gang(Strategy::pack, 9, bundle(1));
-    request.topology_label = "rack";
-    CHECK(place(nodes, request).verdict == Verdict::infeasible);
 }
 
 TEST_CASE("repair: placed bundles stay, the missing ones join them under the same strategy") {

@@ -234,30 +234,6 @@ struct Crowd {  // a node full of small runs of low priority
 
 }  // namespace
 
-TEST_CASE("who was asked to give way stays when the run that wanted the room is stopped", "[preemption]") {
-    Crowd crowd(3);
-    World& world = crowd.world;
-    const RunId urgent = crowd.urgent("urgent", 3);
-    CHECK(crowd.asked() == 3);
-    world.pass(5'000);
-    world.tell(RunStopAsked{.run = urgent, .by = "ana"});
-    CHECK(crowd.asked() == 0);
-    CHECK(world.last.note.find("low0 stays: nobody needs its room any more") != std::string::npos);
-    world.pass(120'000);
-    CHECK(crowd.running() == 3);
-}
-
-TEST_CASE("who was asked to give way stays when the run that wanted the room is placed elsewhere", "[preemption]") {
-    Crowd crowd(3);
-    World& world = crowd.world;
-    const RunId urgent = crowd.urgent("urgent", 3);
-    world.tell(node("n2", 64, 3));
-    CHECK(world.run(urgent).state == RunState::starting);
-    CHECK(crowd.asked() == 0);
-    world.pass(120'000);
-    CHECK(crowd.running() == 3);
-}
-
 TEST_CASE("who was asked goes when another run that may have the room still lacks it", "[preemption]") {
     Crowd crowd(3);
     World& world = crowd.world;

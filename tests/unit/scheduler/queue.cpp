@@ -6,17 +6,6 @@
 using namespace rtrain;
 using namespace rtrain::stories;
 
-TEST_CASE("the queue is by priority, then by age") {
-    World world;
-    const RunId a = world.submit({.name = "a"});
-    const RunId b = world.submit({.name = "b", .priority = 80});
-    const RunId c = world.submit({.name = "c"});
-    CHECK(queue_order(world.cluster) == std::vector<RunId>{b, a, c});
-    world.nodes(1, 1);
-    CHECK(world.run(b).state == RunState::starting);
-    CHECK(world.run(a).state == RunState::queued);
-}
-
 TEST_CASE("a changed priority moves a waiting run in the queue") {
     World world;
     const RunId first = world.submit({.name = "first"});
@@ -51,30 +40,6 @@ TEST_CASE("the priority of a run that has ended is not changed") {
     CHECK(world.last.refused->code == ErrorCode::conflict);
     CHECK(world.run(run).spec.priority == 50);
     CHECK(world.tell(RunPriorityChanged{.run = RunId{99}, .by = "ana"}).refused->code == ErrorCode::not_found);
-}
-
-TEST_CASE("a blocked big run is not jumped on the nodes it needs, but others may be used") {
-    World world;
-    world.nodes(2, 4, 1);
-    const RunId small = world.running({.name = "small", .gpus = units(1)});
-    const RunId big = world.submit({.name = "big", .workers = 2, .gpus = units(1)});
-    const RunId behind = world.submit({.name = "behind", .gpus = units(1)});
-    CHECK(world.run(big).state == RunState::queued);
-    CHECK(world.run(behind).state == RunState::queued);
-    const auto says_behind = [&] {
-        return explain(world.cluster, world.now, behind, JobWords::shown)
-                   .headline.find("It waits behind a run that needs the same nodes.") != std::string::npos;
-    };
-    CHECK(says_behind());
-    world.tell(node("n3", 4, 0));  // a node without GPUs, which big could never use
-    const RunId plain = world.submit({.name = "plain"});
-    CHECK(world.run(plain).state == RunState::starting);
-    CHECK(world.node_of(plain, 0) == NodeId{"n3"});
-    world.exits(small, 0, exit_code(0));
-    world.empties(small);
-    CHECK(world.run(big).state == RunState::starting);
-    CHECK_FALSE(says_behind());  // the run is the next one now
-    CHECK(to_text(world.run(behind).reason) == "waits for room");
 }
 
 TEST_CASE("a reason that holds no more is told anew") {
@@ -204,40 +169,6 @@ TEST_CASE("a user's runs without resources wait for each other, not for others")
     CHECK(world.run(waits).state == RunState::starting);
 }
 
-TEST_CASE("a run that could never fit blocks nobody, says so loudly, and starts when nodes join") {
-    World world;
-    world.nodes(1, 2);
-    const RunId huge = world.submit({.name = "huge", .cpus = 8});
-    CHECK(to_text(world.run(huge).reason) ==
-          "NO PRESENT NODES COULD EVER HOLD IT, it waits for nodes to join: n1: has 2 CPU, bundle needs 8");
-    const RunId small = world.submit({.name = "small"});
-    CHECK(world.run(small).state == RunState::starting);
-    world.tell(node("n2", 8));
-    CHECK(world.run(huge).state == RunState::starting);
-}
-
-TEST_CASE("wait_for_nodes: false refuses what could never fit, with reasons") {
-    World world;
-    world.nodes(1, 2);
-    world.tell(submission({.cpus = 8, .wait_for_nodes = false}));
-    REQUIRE(world.last.refused);
-    CHECK(world.last.refused->code == ErrorCode::unplaceable);
-    CHECK(world.last.refused->message == "no present node could ever hold it: n1: has 2 CPU, bundle needs 8");
-    CHECK(world.cluster.runs.empty());
-}
-
-TEST_CASE("a run that retries in a moment keeps its place against those behind it") {
-    World world;
-    world.nodes(1, 1);
-    const RunId first = world.running({.name = "first", .max_failures = 3});
-    const RunId second = world.submit({.name = "second"});
-    world.exits(first, 0, killed(9));
-    world.empties(first);
-    CHECK(world.run(second).state == RunState::queued);
-    world.pass(1'000);
-    CHECK(world.run(first).state == RunState::starting);
-}
-
 TEST_CASE("a retry that comes due together with another event is not forgotten") {
     World world;
     world.nodes(2, 1);
@@ -248,16 +179,6 @@ TEST_CASE("a retry that comes due together with another event is not forgotten")
     world.now.ms += 1'500;
     world.exits(other, 0, exit_code(0));
     CHECK(world.run(first).state == RunState::starting);
-}
-
-TEST_CASE("a gang is placed all or not at all") {
-    World world;
-    world.nodes(3, 1);
-    world.running({.name = "one"});
-    const RunId gang = world.submit({.name = "gang", .workers = 3});
-    CHECK(world.run(gang).state == RunState::queued);
-    for (const NodeView& view : node_views(world.cluster))
-        CHECK(view.free.size() == (view.id == NodeId{"n1"} ? 0u : 1u));
 }
 
 TEST_CASE("explain says the state, the place in the queue, the need, each node's reason, and who holds what") {

@@ -28,16 +28,6 @@ std::vector<GpuShare> device(std::uint32_t number) { return {{.device = number, 
 
 }  // namespace
 
-TEST_CASE("CPU functions start beside a call that waits for their actor's GPU", "[reservations]") {
-    World world;
-    world.nodes(1, 4, 1);
-    world.running({.name = "actor", .gpus = units(1)});
-    const RunId call = world.submit({.name = "call", .gpus = units(1)});
-    for (const char* name : {"f1", "f2", "f3"}) CHECK(starts(world, world.submit({.name = name})));
-    CHECK_FALSE(starts(world, world.submit({.name = "f4"})));
-    CHECK(world.run(call).state == RunState::queued);
-}
-
 TEST_CASE("a reservation names its seats, and the attempt that it waits for", "[reservations]") {
     World world;
     world.nodes(1, 8, 2);
@@ -69,16 +59,6 @@ TEST_CASE("nothing that passes takes a device or an amount of the seats", "[rese
     CHECK(starts(world, world.submit({.name = "one", .cpus = 1})));
     CHECK_FALSE(starts(world, world.submit({.name = "more", .cpus = 1})));
     CHECK(world.run(gang).seats_reserved[0].gpus == std::vector<GpuShare>{device(0)[0], device(1)[0]});
-}
-
-TEST_CASE("a run that is over in time takes the seats of a known time as well", "[reservations]") {
-    World world;
-    world.nodes(1, 4, 1);
-    world.running({.name = "holder", .gpus = units(1), .wall_time = Duration{100'000}});
-    const RunId big = world.submit({.name = "big", .cpus = 4, .gpus = units(1)});
-    CHECK(world.run(big).reserved_from == world.now + Duration{100'000});
-    CHECK_FALSE(starts(world, world.submit({.name = "endless"})));
-    CHECK(starts(world, world.submit({.name = "short", .cpus = 3, .wall_time = Duration{90'000}})));
 }
 
 TEST_CASE("seats of several reservations on a node add up", "[reservations]") {

@@ -2,7 +2,6 @@
 #include "scheduler/queue/shares.hpp"
 
 #include "scheduler/model/queue_use.hpp"
-#include "scheduler/queue/order.hpp"
 #include "tests/unit/scheduler_world.hpp"
 
 using namespace rtrain;
@@ -49,37 +48,6 @@ TEST_CASE("a mean of what is held rises to it and falls again") {
     use = core::charged(use, {}, {1'000}, {1'000});
     CHECK(core::level_at(use, {2'000}, {1'000}) == gpus(2));
     CHECK(core::level_at(use, {1'000'000}, {1'000}).empty());
-}
-
-TEST_CASE("the queue that has had less of its share is next, and a share of two gives twice as much") {
-    World world;
-    Queues queues;
-    queues.rules = {{"default", {}}, {"a", {}}, {"b", {.share = 2}}};
-    world.tell(QueuesConfigured{.queues = queues, .by = "queues.yaml"});
-    world.nodes(1, 64, 6);
-    for (int i = 0; i < 6; ++i) {
-        submit_to(world, "a", {.name = "a" + std::to_string(i), .gpus = units(6)});
-        submit_to(world, "b", {.name = "b" + std::to_string(i), .gpus = units(6)});
-    }
-    CHECK(world.cluster.use.at("a").held == Resources{{"CPU", units(1)}, {"GPU", units(6)}});
-    std::string order;
-    for (const RunId id : queue_order(world.cluster)) order += world.run(id).name.substr(0, 1);
-    CHECK(order == "bbabbabbaaa");
-}
-
-TEST_CASE("a queue borrows what its parent has idle, no more, and a quota without a parent is a limit") {
-    World world;
-    world.tell(QueuesConfigured{.queues = two_teams(), .by = ""});
-    world.nodes(4, 64, 8);
-    const RunId own = submit_to(world, "a", {.name = "own", .gpus = units(4)});
-    const RunId lent = submit_to(world, "a", {.name = "lent", .gpus = units(3)});
-    const RunId beyond = submit_to(world, "a", {.name = "beyond", .gpus = units(2)});
-    CHECK(world.run(own).state == RunState::starting);
-    CHECK(world.run(lent).state == RunState::starting);
-    CHECK(world.run(beyond).state == RunState::queued);
-    CHECK(to_text(world.run(beyond).reason) == "queue \"all\" holds 7 of its quota of 8 GPU, this needs 2 more");
-    const RunId other = submit_to(world, "default", {.name = "other", .gpus = units(8)});
-    CHECK(world.run(other).state == RunState::starting);
 }
 
 TEST_CASE("who lent its quota comes first when it wants it back") {
@@ -135,18 +103,6 @@ TEST_CASE("the quota of a run with reserved seats goes to runs that end before i
         submit_to(world, "default", {.name = "shorter", .gpus = units(3), .wall_time = Duration{600'000}});
     CHECK(world.run(shorter).state == RunState::starting);
     CHECK(world.run(large).reserved_from == promised);
-}
-
-TEST_CASE("a run for a queue that is not there is refused, and the queues are named") {
-    World world;
-    RunSubmitted event = submission({.name = "lost"});
-    event.spec.queue = "nowhere";
-    world.tell(event);
-    REQUIRE(world.last.refused);
-    CHECK(world.last.refused->message == "queue: there is no queue \"nowhere\", this cluster has default");
-    world.tell(QueuesConfigured{.queues = two_teams(), .by = ""});
-    world.tell(event);
-    CHECK(world.last.refused->message == "queue: there is no queue \"nowhere\", this cluster has a, all, b, default");
 }
 
 TEST_CASE("a configuration without the queue of a live run is refused whole") {

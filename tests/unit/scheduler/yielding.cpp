@@ -59,22 +59,6 @@ bool is_ending(const World& world, RunId id) { return world.run(id).state == Run
 
 }  // namespace
 
-TEST_CASE("a yielding run ends at once for a waiting run of any user", "[yielding]") {
-    World world;
-    world.nodes(1, 4);
-    const RunId owner = world.running({.name = "owner", .cpus = 1});
-    const RunId child = running_helper(world, {.job = {.name = "child", .cpus = 3}, .parent = owner});
-    const RunId other = submit_as(world, "bob", "default", {.name = "other", .cpus = 2, .priority = 0});
-    CHECK(is_ending(world, child));
-    CHECK(all_of<StopAttempt>(world.last).size() == 1);
-    CHECK(world.run(other).state == RunState::queued);
-    world.empties(child);
-    CHECK(world.run(child).state == RunState::stopped);
-    CHECK(world.run(child).reason == Reason{reasons::YieldedTo{.run = "other", .user = "bob", .queue = "default"}});
-    CHECK(world.run(other).state == RunState::starting);
-    CHECK(world.run(owner).state == RunState::running);
-}
-
 TEST_CASE("several waiting runs have as many yielding runs ended as needed", "[yielding]") {
     World world;
     world.nodes(2, 8);
@@ -123,21 +107,6 @@ TEST_CASE("a yielding run waits behind all others and takes no seat of theirs", 
     world.tell(RunStopAsked{.run = gang, .by = "ana"});
     world.empties(gang);
     CHECK(world.run(child).state == RunState::starting);
-}
-
-TEST_CASE("room of a run that yielded is not taken by another yielding run", "[yielding]") {
-    World world;
-    world.nodes(1, 2);
-    const RunId one = running_helper(world, {.job = {.name = "one", .cpus = 1}, .session = "session-1"});
-    const RunId two = running_helper(world, {.job = {.name = "two", .cpus = 1}, .session = "session-1"});
-    const RunId other = world.submit({.name = "other", .cpus = 2});
-    const RunId three = submit_helper(world, {.job = {.name = "three", .cpus = 1}, .session = "session-1"});
-    world.empties(one);
-    CHECK(world.run(three).state == RunState::queued);
-    CHECK(world.run(other).state == RunState::queued);
-    world.empties(two);
-    CHECK(world.run(other).state == RunState::starting);
-    CHECK(world.run(three).state == RunState::queued);
 }
 
 TEST_CASE("helpers end with their owner, whatever its end", "[yielding]") {
@@ -251,21 +220,6 @@ TEST_CASE("an elastic run grows into the seats of yielding runs", "[yielding]") 
     world.commits(elastic, "epoch-2");
     world.empties(elastic);
     CHECK(world.attempt(elastic).workers.size() == 4);
-}
-
-TEST_CASE("a helper that does not yield now is an ordinary run until it does", "[yielding]") {
-    World world;
-    world.nodes(1, 2);
-    const RunId pool = running_helper(
-        world, {.job = {.name = "pool", .cpus = 2}, .session = "session-1", .yielding = Yielding::paused});
-    const RunId other = world.submit({.name = "other", .cpus = 1});
-    CHECK(world.run(pool).state == RunState::running);
-    world.tell(RunYieldsChanged{.run = pool, .by = "ana", .yielding = Yielding::active});
-    CHECK(is_ending(world, pool));
-    REQUIRE(world.tell(RunYieldsChanged{.run = pool, .by = "ana", .yielding = Yielding::paused}).refused);
-    CHECK(world.last.refused->code == ErrorCode::conflict);
-    world.empties(pool);
-    CHECK(world.run(other).state == RunState::starting);
 }
 
 TEST_CASE("yields can be changed for helpers alone", "[yielding]") {

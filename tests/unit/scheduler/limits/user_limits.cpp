@@ -17,26 +17,6 @@ QueueRules users_may(std::optional<std::int64_t> runs, std::optional<Amount> gpu
 
 }  // namespace
 
-TEST_CASE("one user has no more live runs in a queue than it allows") {
-    World world;
-    configure(world, {{"lab", users_may(2)}});
-    world.nodes(1, 64);
-    const RunId first = submit_as(world, "ana", "lab", {.name = "first"});
-    const RunId second = submit_as(world, "ana", "lab", {.name = "second"});
-    const RunId third = submit_as(world, "ana", "lab", {.name = "third"});
-    const RunId other = submit_as(world, "ben", "lab", {.name = "other"});
-    const RunId elsewhere = submit_as(world, "ana", "default", {.name = "elsewhere"});
-    CHECK((runs_now(world, first) && runs_now(world, second)));
-    CHECK(world.run(third).state == RunState::queued);
-    CHECK(world.run(third).reason.is<reasons::QueueUserLimit>());
-    CHECK(to_text(world.run(third).reason) ==
-          "queue \"lab\" allows one user 2 live runs at once, and its user has them");
-    CHECK(runs_now(world, other));
-    CHECK(runs_now(world, elsewhere));
-    finish_run(world, first);
-    CHECK(runs_now(world, third));
-}
-
 TEST_CASE("one user holds no more GPUs in a queue than it allows") {
     World world;
     configure(world, {{"lab", users_may({}, units(4))}});
