@@ -7,8 +7,6 @@ using namespace rtrain;
 using namespace rtrain::agent;
 using namespace rtrain::agent::setup;
 
-namespace {}  // namespace
-
 TEST_CASE(
     "files that lie in the run already name the checkpoint, whichever rank brings them and whatever rank 0 wishes") {
     Machine own = running();

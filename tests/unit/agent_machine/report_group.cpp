@@ -449,18 +449,6 @@ TEST_CASE("a node beside the coordinator sends one message for its ranks, and ag
               .empty());
 }
 
-TEST_CASE("a last checkpoint is committed before the attempt counts as emptied") {
-    Machine machine = running();
-    report_checkpoint(machine, 1);
-    for (const std::uint32_t rank : {0u, 1u}) machine.take(WorkerEnded{attempt_1, rank, {.exit_code = 0}, 1});
-    machine.take(LogsDone{attempt_1});
-    CHECK(news<protocol::Emptied>(machine.head(protocol::Stop{.attempt = {17, 1, 1}})).empty());
-    machine.take(Uploaded{.attempt = attempt_1, .index = 1, .files = hashed});
-    const Outputs written = machine.take(ManifestWritten{.attempt = attempt_1, .index = 1});
-    CHECK(news<protocol::Committed>(written).size() == 1);
-    CHECK(news<protocol::Emptied>(written).size() == 1);
-}
-
 TEST_CASE("storage that stays away does not hold an ended attempt for ever") {
     Machine machine = running();
     report_checkpoint(machine, 1);

@@ -113,6 +113,7 @@ TEST_CASE("of several who create one name exactly one wins, and everyone reads i
     CHECK(std::count(won.begin(), won.end(), 1) == 1);
     CHECK(std::count(won.begin(), won.end(), 0) == 5);
     CHECK(place.store->list("")->size() == 1);  // no probe or leftover is beside it
+    if (place.kind == "file") CHECK(std::distance(fs::directory_iterator(place.path + "/store/claims"), {}) == 1);
 }
 
 TEST_CASE("files go to a store and come back whole, small, empty and in many parts") {

@@ -77,14 +77,6 @@ TEST_CASE("pieces that come together are written in their order, a repeat once, 
     CHECK(story.content(0) == "one two");
 }
 
-TEST_CASE("behind a gap nothing is written: the acknowledgement says where the sender is to go on") {
-    IntakeStory story;
-    story.logs.take(piece(0, 0, "one "), from_n1);
-    story.logs.take(piece(0, 500, "lost the middle"), from_n1);
-    REQUIRE(test::run_until(story.loop, [&] { return !story.sent.empty() && story.sent.back() == ack(0, 4); }));
-    CHECK(story.content(0) == "one ");
-}
-
 TEST_CASE("what nobody will ask for is acknowledged and not written") {
     IntakeStory story;
     story.logs.let_go(log_name(0), from_n1, 900);
