@@ -101,6 +101,15 @@ class S3Server(BucketServer):
             "AWS_SHARED_CREDENTIALS_FILE": "/nonexistent",
         }
 
+    def put_all(self, texts):
+        """Stores objects by boto3: the server checks no signature of a multipart upload of pyarrow."""
+        import boto3
+
+        session = boto3.session.Session(KEY, SECRET, region_name="us-east-1")
+        client = session.client("s3", endpoint_url=self.endpoint)
+        for key, text in texts.items():
+            client.put_object(Bucket="runs", Key=key, Body=text.encode())
+
     def filesystem(self):
         import pyarrow.fs
 

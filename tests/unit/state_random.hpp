@@ -85,6 +85,7 @@ void fill(Dice& dice, Word auto& value) {
                                     : std::is_same_v<T, WorkerState>   ? 3
                                     : std::is_same_v<T, AfterWhat>     ? 2
                                     : std::is_same_v<T, RequestReason> ? 5
+                                    : std::is_same_v<T, Yielding>      ? 3
                                                                        : 4;
     value = static_cast<T>(dice.below(words));
 }

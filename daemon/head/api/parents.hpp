@@ -2,10 +2,10 @@
 // together with its parent.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
-#include "base/json_text.hpp"
 #include "daemon/head/files/submissions.hpp"
 #include "daemon/head/requests/exchange.hpp"
 #include "storage/job_spec/job.hpp"
@@ -18,10 +18,11 @@ struct Helper {
     RunId parent{};  // 0: a session owns it
 };
 // Reads `yields`, checks it, and gives the job its owner's queue. `program`: see submitting_program.
-Helper read_helper(const Exchange& exchange, const json& body, const std::string& program, spec::Job& job,
+Helper read_helper(const Exchange& exchange, const nlohmann::json& body, const std::string& program, spec::Job& job,
                    Problems& problems);
 // Adds the owner's values of those secrets that the job names and the request leaves out.
-void add_secrets_of_owner(const Exchange& exchange, const Submissions& submissions, const spec::Job& job, json& body);
+void add_secrets_of_owner(const Exchange& exchange, const Submissions& submissions, const spec::Job& job,
+                          nlohmann::json& body);
 
 // Sets the job's label `rtrain.parent` to the run whose worker sends the request. Fails if that run is ending.
 Status mark_parent(const Exchange& exchange, spec::Job& job);

@@ -289,6 +289,11 @@ def script_directory() -> pathlib.Path | None:
     return None if folder in nobodys else folder
 
 
+def is_beside(file: str, folder: pathlib.Path | None) -> bool:
+    """Returns whether a module's file lies in the folder of the user's modules, and is not installed."""
+    return folder is not None and not _installed(file) and pathlib.Path(file).resolve().is_relative_to(folder)
+
+
 def _is_ipython() -> bool:
     """Returns whether IPython runs this process, as a notebook's kernel or as a shell. A program that only imports
     IPython does not count.

@@ -72,14 +72,17 @@ def _is_environ(node: ast.AST) -> bool:
 
 def _sources() -> Iterable[str]:
     """Yields the source of the script, and of the modules beside it that are imported."""
-    main, folder = sys.modules.get("__main__"), _package.script_directory()
-    for module in [main, *list(sys.modules.values())]:
+    folder = _package.script_directory()
+    for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
-        is_own = module is main or (module is not main and _package.is_of_the_project(file, folder))
-        if not is_own:
+        if not (
+            isinstance(file, str)
+            and file.endswith(".py")
+            and (getattr(module, "__name__", "") == "__main__" or _package.is_beside(file, folder))
+        ):
             continue
         try:
-            if isinstance(file, str) and file.endswith(".py") and os.stat(file).st_size <= _SOURCE_BYTES:  # noqa: PTH116
+            if os.stat(file).st_size <= _SOURCE_BYTES:  # noqa: PTH116
                 yield pathlib.Path(file).read_text(encoding="utf-8", errors="replace")
         except OSError:
             continue
