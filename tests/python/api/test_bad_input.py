@@ -353,8 +353,8 @@ def test_what_lies_on_this_machine_has_pyarrow_s_file_system(tmp_path, monkeypat
 def test_the_package_has_what_it_names():
     for name in ("data", "exceptions", "integrations", "train", "tune"):
         assert name in dir(rtrain) and getattr(rtrain, name) is importlib.import_module(f"rtrain.{name}")
-    with pytest.raises(AttributeError, match="no attribute 'util'"):
-        _ = rtrain.util
+    with pytest.raises(AttributeError, match="no attribute 'serve'"):
+        _ = rtrain.serve
 
 
 def test_amounts_of_resources_are_read_as_a_job_gives_them():
