@@ -23,8 +23,8 @@ struct WorkerPlace {  // the values about the node and this worker's files
 
 using Environment = std::map<std::string, std::string>;
 // Returns the variables of the agent's environment that jobs inherit: PATH, HOME, USER, language, time zone, proxies
-// and CAs, and those that the operator names in `more` ("NAME", "PREFIX*"). "*" names all but those that a launcher sets
-// for each rank and those that belong to the agent's process.
+// and CAs, and those that the operator names in `more` ("NAME", "PREFIX*"). "*" names all but those that a launcher
+// sets for each rank and those that belong to the agent's process.
 Environment passed_on(const Environment& own, const std::vector<std::string>& more);
 // Returns why the operator may not name this variable; empty if it is allowed.
 std::string wrong_pass_env(const std::string& name);
