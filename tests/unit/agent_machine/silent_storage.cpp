@@ -182,7 +182,7 @@ TEST_CASE("each checkpoint that is replaced in the same trouble has one notice")
         add(machine.take(Uploaded{.attempt = attempt_1, .index = index, .why = "no answer", .reason = reason}));
     };
     for (std::uint64_t index = 1; index <= 3; ++index) {
-        add(report_checkpoint(machine, index));
+        add(bring_checkpoint(machine, index));
         fails(index, "storage_unreachable");
     }
     const std::vector<std::string> expected{"storage_unreachable", "checkpoint_replaced", "checkpoint_replaced"};
@@ -194,7 +194,7 @@ TEST_CASE("each checkpoint that is replaced in the same trouble has one notice")
     SECTION("a commit ends the trouble") {
         machine.take(Uploaded{.attempt = attempt_1, .index = 3, .files = hashed});
         machine.take(ManifestWritten{.attempt = attempt_1, .index = 3});
-        add(report_checkpoint(machine, 4));
+        add(bring_checkpoint(machine, 4));
         fails(4, "storage_unreachable");
         CHECK(reasons.size() == expected.size() + 1);
         CHECK(reasons.back() == "storage_unreachable");
