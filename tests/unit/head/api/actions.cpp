@@ -1,5 +1,7 @@
 // Actions of operators and of a run's user: quarantine, priority, verify, restore; and checkpoints that end with a
 // node.
+#include <fstream>
+
 #include "storage/checkpoint/run_directory.hpp"
 #include "tests/unit/head_agent.hpp"
 
