@@ -41,12 +41,12 @@ def test_a_thousand_calls_need_few_workers_and_leave_none(home: Home) -> None:
         def later():
             return os.getpid()
 
-        print(rtrain.get(later.remote()) in {pid for _, pid in answers})  # another function, the same worker
+        print(rtrain.get(later.remote()) in {pid for _, pid in answers})  # another function, one of the same workers
         while any(run["state"] not in ENDED for run in runs()):
             threading.Event().wait(0.1)
         print(len(runs()) <= 4)
         """),
-        RTRAIN_POOL_IDLE_S="0.5",
+        RTRAIN_POOL_IDLE_S="5",
     )
     assert out.splitlines() == ["True True", "True", "True", "True"]
     wait_for("all processes to end", lambda: processes_below(home.folder) == [])
