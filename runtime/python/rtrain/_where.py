@@ -144,6 +144,11 @@ def ensure() -> ClusterInfo:
     return init(ignore_reinit_error=True)
 
 
+def has_own_cluster() -> bool:
+    """Returns whether `init` has started the cluster of this process."""
+    return _connection is not None and _connection.cluster is not None
+
+
 def shows_prints() -> bool:
     """Returns `init(log_to_driver=)`: whether this process shows the output of its runs."""
     return _connection is None or _connection.prints

@@ -27,7 +27,14 @@ from rtrain._remote._cipher import Identity
 PACKAGE = pathlib.Path(__file__).resolve().parents[3] / "runtime" / "python"
 SLOT = "s" * 16
 WITHIN_S = 60
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # the worker does not have this module
+
+
+@pytest.fixture(scope="module", autouse=True)
+def pickled_by_value():
+    """Pickles what this module defines by value, since the worker does not have the module."""
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    yield
+    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
 
 
 class Driver:

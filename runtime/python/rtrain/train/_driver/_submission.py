@@ -123,7 +123,7 @@ class Submission:
             payload.parts["trainer"] = self._dumps(self._rest(), "the trainer")
         run = self._submit(job, payload.to_bytes())
         self.warnings = [str(warning) for warning in run.get("warnings") or []]
-        if not _where.ensure().local and (hint := _missing_variables.hint(job)):
+        if not _where.has_own_cluster() and (hint := _missing_variables.hint(job)):
             self.warnings.append(hint)
         return self._known(run)
 
