@@ -1,6 +1,6 @@
 // Runs that may yield: helpers of a run or of a driver's session, such as its data workers and its idle pools of tasks.
-// They end with their owner, and while they yield, for any run that would start by their end. They are not queued
-// again.
+// Such a run ends with its owner. While it yields, it also ends for any run that would start by that. An ended one is
+// not queued again.
 #include <algorithm>
 
 #include "scheduler/lifecycle/handlers.hpp"

@@ -180,8 +180,8 @@ void Quotas::withhold(const Run& run, const Sums& demand) {
     }
 }
 
-// Returns true if the queue stays within its own quota with the demand of `withheld`, and with all demands in `others`.
-// It is enough that this is so now, or at the begin of the reservation.
+// Returns true if the queue stays within its own quota with the demand of `withheld` and all demands in `others`,
+// either now or at the begin of the reservation.
 bool Quotas::own_beside(const std::map<RunId, Withheld>& others, const std::string& queue,
                         const Withheld& withheld) const {
     Sums with = withheld.demand;

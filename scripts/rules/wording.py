@@ -64,7 +64,6 @@ MACHINE_VERB = re.compile(
 )
 # Folders and files whose names are not yet checked. An entry leaves the list once it is done; none may be added.
 NAMES_NOT_YET = (
-    "runtime/python/rtrain/_remote/",
     # "lanes" is a key of saved iteration states, and their classes are pickled with a Share.
     "runtime/python/rtrain/data/_dealing/",
     "runtime/python/rtrain/data/_in_streams/_places.py",
@@ -79,13 +78,8 @@ NAMES_NOT_YET = (
     "runtime/python/rtrain/tune/_sweep.py",
     "runtime/python/rtrain/tune/_trial.py",
     "runtime/python/rtrain/tune/search/basic_variant.py",
-    # Tests of these, and of remote calls.
+    # Tests of these.
     "tests/python/data/test_lane",
-    "tests/python/client/test_forks.py",
-    "tests/python/travels/test_pickle_from_strangers.py",
-    "tests/python/client/test_remote_slots.py",
-    "tests/python/travels/test_channel.py",
-    "tests/python/travels/test_inherited.py",
 )
 
 

@@ -42,7 +42,7 @@ NAMES = [
     ("a.ts", "const askAgain = 1;\n", "askAgain says 'ask'"),
     ("a.ts", "runs.map((one) => one.name);\n", "the name 'one' says nothing"),
     ("a.ts", "const text = 'ask the hub'; // ask\n", ""),
-    ("runtime/python/rtrain/_remote/a.py", "ask = 1\n", ""),
+    ("runtime/python/rtrain/data/_dealing/a.py", "ask = 1\n", ""),
 ]
 REFERENCES = [
     ("a.cpp", "// As in gone.cpp.\n", "there is no gone.cpp"),

@@ -23,13 +23,10 @@ std::optional<RunId> asking_run(const Exchange& exchange) {
     return RunId{std::stoull(token->id.substr(run.size()))};
 }
 
-}  // namespace
-
-namespace {
-
 constexpr const char* yields_field = "yields";
 
-const Run* asking(const Exchange& exchange) {
+// Returns the run of whose worker the request is; null if none of its records is left, or a person sends it.
+const Run* submitting_run(const Exchange& exchange) {
     const auto id = asking_run(exchange);
     const auto entry = id ? exchange.view.cluster.runs.find(*id) : exchange.view.cluster.runs.end();
     return entry == exchange.view.cluster.runs.end() ? nullptr : &entry->second;
@@ -49,7 +46,7 @@ Helper read_helper(const Exchange& exchange, const json& body, const std::string
         problems.push_back({.path = path, .message = std::move(message), .suggestion = std::move(suggestion)});
     };
     if (!body[yields_field].is_boolean()) wrong(yields_field, "must be true or false", "");
-    const Run* owner = asking(exchange);
+    const Run* owner = submitting_run(exchange);
     if (owner == nullptr && program.empty())
         wrong(yields_field, "a run that may yield belongs to a run or a session, and this one has no owner",
               "submit it from a worker of a run, or with a session; leave yields out for an ordinary run");
@@ -66,7 +63,7 @@ Helper read_helper(const Exchange& exchange, const json& body, const std::string
 }
 
 void add_secrets_of_owner(const Exchange& exchange, const Submissions& submissions, const spec::Job& job, json& body) {
-    const Run* owner = asking(exchange);
+    const Run* owner = submitting_run(exchange);
     if (!is_helper(body) || owner == nullptr || job.secrets.empty()) return;
     json& sent = body["secrets"];
     if (sent.is_null()) sent = json::object();
@@ -87,13 +84,11 @@ std::string parent_of(const Run& run) {
 
 Status mark_parent(const Exchange& exchange, spec::Job& job) {
     job.labels.erase(parent_label);
-    const auto asking = asking_run(exchange);
-    const auto entry = asking ? exchange.view.cluster.runs.find(*asking) : exchange.view.cluster.runs.end();
-    if (entry == exchange.view.cluster.runs.end()) return Done{};
-    const Run& parent = entry->second;
-    if (parent.state == RunState::stopping || terminal(parent.state))
-        return Error{ErrorCode::conflict, "run " + parent.name + ", which submits this one, is ending", ""};
-    job.labels[parent_label] = exchange.view.run_id(parent.id);
+    const Run* parent = submitting_run(exchange);
+    if (parent == nullptr) return Done{};
+    if (parent->state == RunState::stopping || terminal(parent->state))
+        return Error{ErrorCode::conflict, "run " + parent->name + ", which submits this one, is ending", ""};
+    job.labels[parent_label] = exchange.view.run_id(parent->id);
     return Done{};
 }
 

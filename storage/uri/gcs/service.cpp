@@ -55,23 +55,13 @@ class GcsService final : public objects::Service {
           connections_(std::move(connections)),
           tokens_([this] { return fetch_token(this->settings(), *connections_); }) {}
 
-    // Fails if no token can be had, so that an error of the credentials is found before a run starts.
-    Status check_credentials() {
-        if (!has_fetched_tokens()) return Done{};
-        const auto token = tokens_.current();
-        if (!token && token.error().code != ErrorCode::unreachable)
-            return Error{ErrorCode::unauthorised, token.error().message, token.error().next};
-        return Done{};
-    }
+    Status check_credentials() { return has_fetched_tokens() ? tokens_.check() : Status(Done{}); }
 
     std::string shown(const std::string& key) const override {
         return "gs://" + bucket_ + (key.empty() ? "" : "/" + key);
     }
     std::string server() override { return objects::origin_of(settings().endpoint).origin; }
     int tries_most() override { return settings().attempts; }
-    Result<std::string> hash_of_body(const objects::ObjectRequest& request) override {
-        return request.method == "PUT" ? objects::md5_of_body(request) : std::string();
-    }
     Result<http::Request> prepared(const objects::ObjectRequest& request, const std::string& body_hash) override;
     bool is_about_credentials(const objects::Answer& answer) const override {
         return answer.status == 401 || answer.code() == "ExpiredToken" || answer.code() == "InvalidSecurity";
@@ -79,9 +69,6 @@ class GcsService final : public objects::Service {
     bool renew_credentials() override;
     std::span<const objects::Meaning> meanings() const override { return refusals; }
     objects::Words words(const objects::Answer& answer) override;
-    std::string next_if_untrusted() const override {
-        return "set SSL_CERT_FILE to the certificate authority of that server";
-    }
     std::string next_if_unanswered() const override {
         return "can this machine reach it, and does STORAGE_EMULATOR_HOST (if it is set) name it?";
     }

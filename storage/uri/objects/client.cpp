@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/percent.hpp"
+#include "storage/uri/objects/protocol.hpp"
 #include "storage/uri/objects/xml.hpp"
 
 namespace rtrain::storage::objects {
@@ -60,6 +61,14 @@ std::string Answer::header(const std::string& name) const {
 std::string Answer::code() const {
     const std::string named = header("x-ms-error-code");
     return named.empty() ? element(body, "Code") : named;
+}
+
+Result<std::string> Service::hash_of_body(const ObjectRequest& request) {
+    return request.method == "PUT" ? md5_of_body(request) : std::string();
+}
+
+std::string Service::next_if_untrusted() const {
+    return "set SSL_CERT_FILE to the certificate authority of that server";
 }
 
 Client::Client(std::shared_ptr<http::Connections> connections, std::unique_ptr<Service> service)

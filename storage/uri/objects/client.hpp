@@ -57,8 +57,8 @@ class Service {
     virtual std::string shown(const std::string& key) const = 0;  // "s3://bucket/key"
     virtual std::string server() = 0;                             // "http://127.0.0.1:7480"
     virtual int tries_most() = 0;
-    // Returns the hash of the request's body, as `prepared` takes it.
-    virtual Result<std::string> hash_of_body(const ObjectRequest&) = 0;
+    // Returns the hash of the request's body, as `prepared` takes it: the MD5 of a PUT's, in base64.
+    virtual Result<std::string> hash_of_body(const ObjectRequest&);
     // Returns the signed request, without its body. The Error `unreachable` says that another try may help.
     virtual Result<http::Request> prepared(const ObjectRequest&, const std::string& body_hash) = 0;
     virtual bool is_about_credentials(const Answer&) const = 0;
@@ -66,7 +66,7 @@ class Service {
     virtual std::span<const Meaning> meanings() const = 0;
     virtual Words words(const Answer&) = 0;
     // Returns the next step for a server whose certificate is refused, and for one that does not answer.
-    virtual std::string next_if_untrusted() const = 0;
+    virtual std::string next_if_untrusted() const;
     virtual std::string next_if_unanswered() const = 0;
 };
 

@@ -46,6 +46,12 @@ Result<std::string> Tokens::current() {
     return kept_.text;
 }
 
+Status Tokens::check() {
+    const auto token = current();
+    if (token || token.error().code == ErrorCode::unreachable) return Done{};
+    return Error{ErrorCode::unauthorised, token.error().message, token.error().next};
+}
+
 bool Tokens::renew() {
     const std::lock_guard lock(mutex_);
     tried_unix_s_ = now_unix_s();

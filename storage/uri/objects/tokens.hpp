@@ -25,6 +25,9 @@ class Tokens {
     // Returns the token that is kept while it is valid for 5 min more, else a new one. If none can be had, the kept one
     // is returned until it expires, and a new one is requested every 10 s at most.
     Result<std::string> current();
+    // Fails if the token server refuses one, so that wrong credentials are found before a run starts. An unreachable
+    // server is no failure.
+    Status check();
     bool renew();  // requests a new token now; returns true if it differs from the earlier one
 
   private:

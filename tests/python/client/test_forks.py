@@ -14,8 +14,8 @@ import channels
 import pytest
 import rtrain
 from rtrain import _by_value
-from rtrain._remote import _hub, _refs
-from rtrain._remote._hub import Call, Hub, Slot
+from rtrain._remote import _call_runs, _refs
+from rtrain._remote._call_runs import Call, CallRuns, Slot
 from rtrain._remote._refs import ObjectRef
 
 WITHIN_S = 10.0
@@ -99,15 +99,15 @@ class Head:
 
 
 def test_a_child_s_end_ends_no_call_of_its_parent(held, tmp_path, monkeypatch) -> None:
-    hub = Hub(Head(tmp_path / "told"))
-    monkeypatch.setattr(_hub, "_hub", hub)
-    slot = Slot("train()", actor=False, job={}, hub=hub)
-    ref = ObjectRef("train()", _hub.checker(slot))
+    call_runs = CallRuns(Head(tmp_path / "told"))
+    monkeypatch.setattr(_call_runs, "_call_runs", call_runs)
+    slot = Slot("train()", actor=False, job={}, call_runs=call_runs)
+    ref = ObjectRef("train()", _call_runs.checker(slot))
     slot.call(Call("function", "train()", None, (), {}, [ref]))
-    hub.submit(slot)
+    call_runs.submit(slot)
     held(slot.changed)
-    held(hub._lock)
-    held(_hub._making)
+    held(call_runs._lock)
+    held(_call_runs._making)
 
     def ends() -> bool:
         try:
@@ -116,7 +116,7 @@ def test_a_child_s_end_ends_no_call_of_its_parent(held, tmp_path, monkeypatch) -
             if f"it belongs to process {os.getppid()}" not in str(error):
                 raise
         slot.end()  # the end of an actor's handle calls it
-        _hub.close()  # the end of the process calls it
+        _call_runs.close()  # the end of the process calls it
         return True
 
     try:
@@ -124,5 +124,5 @@ def test_a_child_s_end_ends_no_call_of_its_parent(held, tmp_path, monkeypatch) -
         assert (tmp_path / "told").read_text() == "/v1/runs\n"  # no run is stopped
         assert not ref.done()
     finally:
-        hub._closing = True
-        hub._door.close()
+        call_runs._closing = True
+        call_runs._listener.close()

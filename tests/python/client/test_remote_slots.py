@@ -12,22 +12,22 @@ from typing import Any
 import channels
 import pytest
 from rtrain._http import Conflict, Head, HeadError, NotFound, Unreachable
-from rtrain._remote import _hub, _values, _worker
+from rtrain._remote import _call_runs, _values, _worker
 from rtrain._remote._actors import _borrowed
 from rtrain._remote._actors._borrowed import Borrowed
 from rtrain._remote._actors._slot import ActorSlot
 from rtrain._remote._api import ActorHandle, kill
+from rtrain._remote._call_runs import CallRuns, Slot
 from rtrain._remote._calls import Call
 from rtrain._remote._channel import ChannelError, answer, dial
 from rtrain._remote._cipher import Identity
 from rtrain._remote._errors import ActorDiedError, ActorUnavailableError, TaskCancelledError
-from rtrain._remote._hub import Hub, Slot
 from rtrain._remote._refs import ObjectRef
 from rtrain._settings import Place
 
 
 class FakeHead:
-    """Answers a hub's requests, and records whether the caller had the result by then."""
+    """Answers the requests of `CallRuns`, and records whether the caller had the result by then."""
 
     place = Place("127.0.0.1:9", "", "", "test")
 
@@ -69,14 +69,14 @@ class Closed:
 
 
 @pytest.fixture
-def actor() -> tuple[FakeHead, Hub, Slot, ObjectRef]:
+def actor() -> tuple[FakeHead, CallRuns, Slot, ObjectRef]:
     ref = ObjectRef("Actor.wait()")
     head = FakeHead({"name": "actor", "run_id": "r-1", "state": "RECOVERING"}, ref)
-    hub = Hub(head)
-    slot = ActorSlot("Actor", True, {}, hub, run_id="r-1", constructed=True, identity=Identity(channels.RUN))
+    call_runs = CallRuns(head)
+    slot = ActorSlot("Actor", True, {}, call_runs, run_id="r-1", constructed=True, identity=Identity(channels.RUN))
     slot.sent[1] = Call("method", "Actor.wait()", None, (), {}, [ref])
-    yield head, hub, slot, ref
-    hub.close()
+    yield head, call_runs, slot, ref
+    call_runs.close()
 
 
 def cause(ref: ObjectRef) -> str:
@@ -86,24 +86,24 @@ def cause(ref: ObjectRef) -> str:
 
 
 def test_the_run_of_an_object_that_is_gone_is_stopped_before_its_caller_hears_of_it(actor) -> None:
-    head, hub, slot, ref = actor
-    hub._look(slot)
+    head, call_runs, slot, ref = actor
+    call_runs._look(slot)
     assert head.heard_at_stop == [False]
     assert "node two drains: new kernel; its state is gone with that worker" in cause(ref)
 
 
 def test_a_worker_that_comes_anew_for_it_is_sent_away(actor) -> None:
-    head, hub, slot, ref = actor
+    head, call_runs, slot, ref = actor
     anew = Closed()
     slot.connected(anew)
-    hub._look(slot)
+    call_runs._look(slot)
     assert anew.closed and slot.channel is None
     assert head.heard_at_stop == [False]  # once
     assert "new kernel" in cause(ref)
 
 
 def test_a_stop_that_is_refused_is_said_and_leaves_nobody_waiting(actor, capfd) -> None:
-    head, hub, slot, ref = actor
+    head, call_runs, slot, ref = actor
     head.refusal = Conflict("conflict", "it is not to be stopped")
     slot.connected(Closed())
     assert "its state is gone" in cause(ref)
@@ -112,9 +112,9 @@ def test_a_stop_that_is_refused_is_said_and_leaves_nobody_waiting(actor, capfd) 
 
 
 def test_one_whose_worker_cannot_be_reached_is_stopped_before_its_caller_hears_of_it(actor) -> None:
-    head, hub, slot, ref = actor
+    head, call_runs, slot, ref = actor
     head.run = {**head.run, "state": "RUNNING", "last_report": {"metrics": {"rtrain_remote_address": "127.0.0.1:1"}}}
-    hub._look(slot)
+    call_runs._look(slot)
     assert head.heard_at_stop == [False]
     assert "neither side reaches the other" in cause(ref)
 
@@ -125,7 +125,7 @@ def handle_of(slot: ActorSlot) -> ActorHandle:
 
 
 def test_a_killed_actor_s_run_is_stopped_before_its_caller_hears_of_it(actor) -> None:
-    head, hub, slot, ref = actor
+    head, call_runs, slot, ref = actor
     head.run["state"] = "STOPPED"
     kill(handle_of(slot))
     assert head.heard_at_stop == [False]
@@ -133,7 +133,7 @@ def test_a_killed_actor_s_run_is_stopped_before_its_caller_hears_of_it(actor) ->
 
 
 def test_kill_tells_when_the_head_could_not_be_asked_and_may_be_called_again(actor) -> None:
-    head, hub, slot, ref = actor
+    head, call_runs, slot, ref = actor
     head.refusal = Unreachable("unreachable", "away")
     one = handle_of(slot)
     with pytest.raises(Unreachable):
@@ -145,46 +145,46 @@ def test_kill_tells_when_the_head_could_not_be_asked_and_may_be_called_again(act
 
 
 def test_a_driver_that_ends_stops_its_runs_before_anybody_hears_of_it(actor) -> None:
-    head, hub, slot, ref = actor
+    head, call_runs, slot, ref = actor
     slot.channel = channel = Closed()
-    hub._slots[slot.name] = slot
-    hub.close()
+    call_runs._slots[slot.name] = slot
+    call_runs.close()
     assert head.heard_at_stop == [False] and channel.closed
     with pytest.raises(TaskCancelledError):
         ref._get(0)
 
 
 def test_what_could_not_be_stopped_is_tried_again_at_the_end_and_named(actor, capfd) -> None:
-    head, hub, slot, ref = actor
-    slots = [slot, Slot("other()", False, {}, hub, run_id="r-2")]
-    hub._slots = {one.name: one for one in slots}
+    head, call_runs, slot, ref = actor
+    slots = [slot, Slot("other()", False, {}, call_runs, run_id="r-2")]
+    call_runs._slots = {one.name: one for one in slots}
     for one in slots:
         one.died("it was killed")
-    hub._look(slot)
-    assert slot.name in hub._slots
+    call_runs._look(slot)
+    assert slot.name in call_runs._slots
     head.refusal = Unreachable("unreachable", "away")
-    hub.close()
+    call_runs.close()
     assert len(head.heard_at_stop) == 1  # after a request without answer, no stop request follows for each other run
     assert "could not be stopped: Actor (run r-1), other() (run r-2): away" in capfd.readouterr().err
 
 
 def test_a_head_that_will_not_answer_once_ends_no_call(actor) -> None:
-    head, hub, slot, ref = actor
+    head, call_runs, slot, ref = actor
 
     def refuses(path: str) -> None:
         raise HeadError("internal", "something is wrong")
 
     head.says = refuses
-    hub._look(slot)
+    call_runs._look(slot)
     assert not ref.done() and head.heard_at_stop == []
     slot.refused = time.monotonic() - 3600
-    hub._look(slot)
+    call_runs._look(slot)
     assert head.heard_at_stop == [False]
     assert "something is wrong" in cause(ref)
 
 
 def test_a_call_that_waits_does_not_need_to_be_explained(actor) -> None:
-    head, hub, slot, ref = actor
+    head, call_runs, slot, ref = actor
     head.run["state"], slot.constructed = "QUEUED", False
 
     def refuses(path: str) -> None:
@@ -192,39 +192,39 @@ def test_a_call_that_waits_does_not_need_to_be_explained(actor) -> None:
             raise HeadError("internal", "something is wrong")
 
     head.says = refuses
-    hub._look(slot)
+    call_runs._look(slot)
     assert not slot.refused and not slot.dead
 
 
 def test_a_run_that_was_removed_ends_its_calls_at_once(actor) -> None:
-    head, hub, slot, ref = actor
+    head, call_runs, slot, ref = actor
 
     def refuses(path: str) -> None:
         raise NotFound("not_found", "there is no run r-1")
 
     head.says = refuses
-    hub._look(slot)
+    call_runs._look(slot)
     assert "there is no run r-1" in cause(ref)
     assert not slot.needs_stop()
 
 
 def test_a_worker_whose_slot_went_during_the_handshake_is_sent_away(actor) -> None:
-    head, hub, slot, ref = actor
+    head, call_runs, slot, ref = actor
     channel = Closed()
-    hub._answered(slot.name, channel)
+    call_runs._answered(slot.name, channel)
     assert channel.closed
 
 
 def test_the_hub_asks_a_head_that_does_not_answer_again(actor, monkeypatch) -> None:
-    head, hub, slot, ref = actor
-    monkeypatch.setattr(_hub._where, "ensure", lambda: None)
+    head, call_runs, slot, ref = actor
+    monkeypatch.setattr(_call_runs._where, "ensure", lambda: None)
     monkeypatch.setattr(Head, "current", lambda: Head(head.place))
-    monkeypatch.setattr(_hub, "_hub", None)
-    made = _hub.hub()
+    monkeypatch.setattr(_call_runs, "_call_runs", None)
+    made = _call_runs.call_runs()
     try:
         assert made.head.patience_s > 0
     finally:
-        _hub.close()
+        _call_runs.close()
 
 
 class Worker:
@@ -247,7 +247,7 @@ class Worker:
 
 
 def test_an_actor_that_could_not_be_constructed_is_let_go(actor) -> None:
-    head, hub, slot, ref = actor
+    head, call_runs, slot, ref = actor
     slot.constructed, worker = False, Worker()
     made = ObjectRef("Actor()")
     slot.call(Call("construct", "Actor()", object, (), {}, [made]))
@@ -265,15 +265,15 @@ def test_an_actor_that_could_not_be_constructed_is_let_go(actor) -> None:
 
 
 def test_a_driver_that_ends_waits_until_its_actors_know_that_they_may(actor, monkeypatch) -> None:
-    head, hub, slot, ref = actor
-    monkeypatch.setattr(_hub, "_SENT_WITHIN_S", 60.0, raising=False)
+    head, call_runs, slot, ref = actor
+    monkeypatch.setattr(_call_runs, "_SENT_WITHIN_S", 60.0, raising=False)
     slot.constructed, worker = False, Worker(slow=0.3)
     slot.sent.clear()
     slot.connected(worker)
     slot.constructed = True
-    hub._slots[slot.name] = slot
+    call_runs._slots[slot.name] = slot
     slot.end()  # the end of its last handle calls it
-    hub.close()
+    call_runs.close()
     assert worker.sent == [{"op": "end"}] and head.heard_at_stop == []
     worker.close()
 
@@ -298,10 +298,10 @@ def test_the_cluster_knows_why_a_call_failed_before_its_driver_does(monkeypatch)
 
 def test_a_side_that_fell_silent_is_noticed_after_half_a_minute() -> None:
     run, opened = Identity(channels.RUN), []
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        listener = threading.Thread(target=lambda: opened.append(answer(door.accept()[0], {"s" * 16: run}.get)[1]))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener = threading.Thread(target=lambda: opened.append(answer(listener.accept()[0], {"s" * 16: run}.get)[1]))
         listener.start()
-        opened.append(dial(door.getsockname(), "s" * 16, run, 60.0))
+        opened.append(dial(listener.getsockname(), "s" * 16, run, 60.0))
         listener.join()
     for channel in opened:
         asked = {
@@ -315,8 +315,8 @@ def test_a_side_that_fell_silent_is_noticed_after_half_a_minute() -> None:
 
 
 def borrowed_of(head: Any, address: str) -> Borrowed:
-    hub: Any = type("OpenHub", (), {"head": head, "_closed": False})()
-    slot = Borrowed("Actor", True, {}, hub, run_id="r-1", identity=Identity(channels.RUN), address=address)
+    call_runs: Any = type("OpenHub", (), {"head": head, "_closed": False})()
+    slot = Borrowed("Actor", True, {}, call_runs, run_id="r-1", identity=Identity(channels.RUN), address=address)
     slot.held()
     return slot
 
@@ -365,7 +365,7 @@ def test_calls_of_a_lost_worker_are_unavailable_or_repeated() -> None:
     with pytest.raises(ActorUnavailableError, match="the actor waits for another one; the call may have taken effect"):
         lost._get(0)
     assert not repeated.done()
-    slot.hub.head.state = "FAILED"
+    slot.call_runs.head.state = "FAILED"
     slot._look()
     assert "run actor is FAILED: the reason" in cause(repeated)
 

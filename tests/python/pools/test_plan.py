@@ -62,7 +62,7 @@ class Story:
 
 @pytest.fixture
 def warm() -> Story:
-    """Returns a pool of two workers that knows its function as short."""
+    """Returns a pool of two workers which has measured that calls of its function are short."""
     story = Story()
     story.connect("a", "b")
     story.calls(1)

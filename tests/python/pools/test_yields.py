@@ -47,7 +47,7 @@ class FakeServer:
         self.head, self.slots, self.knows_yields, self._closed = Head(), [], knows_yields, False
 
     def submit(self, slot: Any) -> None:
-        assert slot.asks() == {"yields": False}
+        assert slot.submission_fields() == {"yields": False}
         slot.run_id = f"r-{len(self.slots) + 1}"
         slot.seen({"state": "QUEUED", **({"yields": False} if self.knows_yields else {})})
         self.slots.append(slot)

@@ -149,10 +149,10 @@ def test_a_dialler_refuses_the_certificate_of_another_run(listening) -> None:
 def test_a_man_in_the_middle_is_refused_by_both_ends(listening) -> None:
     """He ends TLS on both sides with the certificate of a run of his own."""
     listener, errors = listening(RUN), []
-    with socket.create_server(("127.0.0.1", 0)) as door:
+    with socket.create_server(("127.0.0.1", 0)) as middle:
 
         def between() -> None:
-            connection = door.accept()[0]
+            connection = middle.accept()[0]
             errors.append(attacked(listener.address, attacker(OTHER_RUN)))
             with pytest.raises(ChannelError) as refused:
                 answer(connection, {SLOT: OTHER_RUN}.get)
@@ -161,7 +161,7 @@ def test_a_man_in_the_middle_is_refused_by_both_ends(listening) -> None:
         thread = threading.Thread(target=between)
         thread.start()
         with pytest.raises(ChannelError, match="a certificate of another run"):
-            dial(door.getsockname(), SLOT, RUN, 10)
+            dial(middle.getsockname(), SLOT, RUN, 10)
         thread.join(60)
     assert len(errors) == 2 and listener.accepted == []
 
@@ -171,13 +171,13 @@ class Tap:
 
     def __init__(self, address: tuple[str, int], change: Callable[[bool, bytes], bytes] = lambda _, text: text) -> None:
         self._to, self._change = address, change
-        self.door = socket.create_server(("127.0.0.1", 0))
+        self.middle = socket.create_server(("127.0.0.1", 0))
         self.dialled = bytearray()
         self.thread = threading.Thread(target=self._forward)
         self.thread.start()
 
     def _forward(self) -> None:
-        with self.door.accept()[0] as near, socket.create_connection(self._to) as far:
+        with self.middle.accept()[0] as near, socket.create_connection(self._to) as far:
             back = threading.Thread(target=self._pump, args=(far, near, False))
             back.start()
             self._pump(near, far, True)
@@ -197,14 +197,14 @@ class Tap:
 
     def close(self) -> None:
         self.thread.join(60)
-        self.door.close()
+        self.middle.close()
         assert not self.thread.is_alive()
 
 
 def recorded(listener: Listener, secret: Secret) -> bytes:
     """Returns all bytes that a dialler sends who exchanges one message."""
     tap = Tap(listener.address)
-    channel = dial(tap.door.getsockname(), SLOT, secret, 10)
+    channel = dial(tap.middle.getsockname(), SLOT, secret, 10)
     channel.send([b"a message that is sent once"])
     assert channel.receive() == [b"a message that is sent once"]
     channel.close()
@@ -238,7 +238,7 @@ def test_a_changed_byte_of_a_message_ends_the_connection(listening, secret, from
 
     listener = listening(secret)
     tap = Tap(listener.address, change)
-    channel = dial(tap.door.getsockname(), SLOT, secret, 10)
+    channel = dial(tap.middle.getsockname(), SLOT, secret, 10)
     changing.set()
     channel.send([b"a message"])
     with pytest.raises(ChannelError):
@@ -276,8 +276,8 @@ def test_silent_strangers_keep_no_worker_out(listening) -> None:
 
 def test_a_peer_that_sends_a_byte_at_a_time_is_ended_after_the_handshake_s_time(monkeypatch) -> None:
     monkeypatch.setattr(_channel, "_HANDSHAKE_S", 0.5)
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        stranger = socket.create_connection(door.getsockname())
+    with socket.create_server(("127.0.0.1", 0)) as middle:
+        stranger = socket.create_connection(middle.getsockname())
         ended = threading.Event()
 
         def drip() -> None:
@@ -293,7 +293,7 @@ def test_a_peer_that_sends_a_byte_at_a_time_is_ended_after_the_handshake_s_time(
         thread.start()
         begun = time.monotonic()
         with pytest.raises(ChannelError):
-            answer(door.accept()[0], {SLOT: RUN}.get)
+            answer(middle.accept()[0], {SLOT: RUN}.get)
         assert time.monotonic() - begun < 30
         ended.set()
         thread.join(60)
@@ -302,17 +302,17 @@ def test_a_peer_that_sends_a_byte_at_a_time_is_ended_after_the_handshake_s_time(
 
 @pytest.mark.parametrize("reset", [True, False])
 def test_another_version_s_listener_is_named_as_a_possible_cause(reset) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as door:
+    with socket.create_server(("127.0.0.1", 0)) as middle:
 
         def listener() -> None:
-            with door.accept()[0] as connection:
+            with middle.accept()[0] as connection:
                 if reset:
                     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
         thread = threading.Thread(target=listener)
         thread.start()
         with pytest.raises(ChannelError, match="its rtrain may be another version, or its call has ended"):
-            dial(door.getsockname(), SLOT, RUN, 10)
+            dial(middle.getsockname(), SLOT, RUN, 10)
         thread.join(60)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import channels
 import pytest
 from rtrain import _runtime_env, _where
-from rtrain._remote import _hub
+from rtrain._remote import _call_runs
 from rtrain._remote._code import WorkingDir
 from rtrain._remote._options import Options
 from rtrain.train import RunConfig
@@ -78,7 +78,7 @@ def test_a_secret_of_the_run_is_no_inherited_variable(in_run) -> None:
 
 
 class Head:
-    """Takes the runs of a hub."""
+    """Takes the submissions of `CallRuns`."""
 
     def __init__(self) -> None:
         self.body: dict = {}
@@ -89,16 +89,16 @@ class Head:
 
 
 def test_a_remote_call_s_record_has_the_names_of_secrets_and_no_value(in_run) -> None:
-    hub = _hub.Hub.__new__(_hub.Hub)
-    hub.head, hub.address, hub._slots = Head(), "127.0.0.1:9", {}
-    hub._code = WorkingDir(hub.head)
-    hub._lock, hub._wake = _hub.threading.Lock(), _hub.threading.Event()
-    hub.submit(_hub.Slot("f()", actor=False, job=Options().job("f", actor=False), hub=hub))
-    assert hub.head.body["job"]["secrets"] == ["RTRAIN_REMOTE_KEY", "TOKEN"] and hub.head.body["channel"] is True
+    call_runs = _call_runs.CallRuns.__new__(_call_runs.CallRuns)
+    call_runs.head, call_runs.address, call_runs._slots = Head(), "127.0.0.1:9", {}
+    call_runs._code = WorkingDir(call_runs.head)
+    call_runs._lock, call_runs._wake = _call_runs.threading.Lock(), _call_runs.threading.Event()
+    call_runs.submit(_call_runs.Slot("f()", actor=False, job=Options().job("f", actor=False), call_runs=call_runs))
+    assert call_runs.head.body["job"]["secrets"] == ["RTRAIN_REMOTE_KEY", "TOKEN"] and call_runs.head.body["channel"] is True
     assert (
-        hub.head.body["secrets"]["TOKEN"] == "secret"
-        and hub.head.body["code_sha256"] == ""
-        and "secret" not in hub.head.body["job"]["env"].values()
+        call_runs.head.body["secrets"]["TOKEN"] == "secret"
+        and call_runs.head.body["code_sha256"] == ""
+        and "secret" not in call_runs.head.body["job"]["env"].values()
     )
 
 

@@ -51,25 +51,25 @@ def message(content):
 
 
 class Listener:
-    """The listening side, as in a driver's hub and a worker: it receives one message of each authenticated peer."""
+    """The listening side, as in a driver's `CallRuns` and a worker: it receives one message of each authenticated peer."""
 
     def __init__(self, secret=RUN):
         self.secret = secret
-        self.door = socket.create_server(("127.0.0.1", 0))
-        self.address = self.door.getsockname()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = self.listener.getsockname()
         self.error, self.received = None, None
         self.thread = threading.Thread(target=self._serve)
         self.thread.start()
 
     def _serve(self):
         try:
-            self.received = answer(self.door.accept()[0], {SLOT: self.secret}.get)[1].receive()
+            self.received = answer(self.listener.accept()[0], {SLOT: self.secret}.get)[1].receive()
         except ChannelError as error:
             self.error = error
 
     def ended(self):
         self.thread.join(60)
-        self.door.close()
+        self.listener.close()
         assert not self.thread.is_alive()
         return self.error
 
@@ -131,16 +131,16 @@ def test_who_listens_with_a_key_gets_nothing_from_a_stranger(harm):
 @pytest.mark.parametrize("secret", [RUN, SharedKey(secrets.token_bytes(KEY_BYTES))], ids=["certificate", "key"])
 def test_who_dials_gets_nothing_from_one_that_listens_without_the_secret(harm, secret):
     content, place = harm
-    with socket.create_server(("127.0.0.1", 0)) as door:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def stranger():
-            with door.accept()[0] as connection:
+            with listener.accept()[0] as connection:
                 connection.sendall(secrets.token_bytes(32) + message(content))
 
         thread = threading.Thread(target=stranger)
         thread.start()
         with pytest.raises(ChannelError):
-            dial(door.getsockname(), SLOT, secret, 10)
+            dial(listener.getsockname(), SLOT, secret, 10)
         thread.join(60)
     assert not place.exists()
 
@@ -154,7 +154,7 @@ def test_who_has_the_secret_gets_through(secret):
 
 # Every place of the package that unpickles, and the origin of its bytes. Add the origin for each new place.
 UNPICKLED = {
-    "_remote/_hub.py": "a channel whose both ends presented the run's certificate",
+    "_remote/_call_runs.py": "a channel whose both ends presented the run's certificate",
     "_remote/_worker.py": "the same, from the other side",
     "_remote/_pools/_slot.py": "a channel whose both ends presented the run's certificate",
     "_remote/_pools/_worker.py": "the same, from the other side",

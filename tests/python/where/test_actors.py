@@ -350,7 +350,7 @@ def test_actors_are_found_by_their_names_within_a_program(home: Home) -> None:
         COUNTER
         + """
     import sys
-    from rtrain._remote import _hub
+    from rtrain._remote import _call_runs
     from rtrain._remote._channel import ChannelError, dial
     from rtrain._remote._cipher import Identity
     from rtrain._remote._ends import name_of_asker
@@ -389,8 +389,8 @@ def test_actors_are_found_by_their_names_within_a_program(home: Home) -> None:
     rtrain.get([maker.drop.remote(), other.drop.remote()])
     rtrain.kill(counter)
     print(rtrain.util.list_named_actors() == [], rtrain.get(Counter.options(name="outer").remote().add.remote(1)))
-    hub = _hub.hub()
-    host, _, port = hub.address.rpartition(":")
+    call_runs = _call_runs.call_runs()
+    host, _, port = call_runs.address.rpartition(":")
     for slot in (maker._slot.name, "0" * 16):
         try:
             dial((host, int(port)), name_of_asker(slot), Identity(sys.argv[1]), 5)

@@ -20,8 +20,8 @@ def test_what_is_sent_cannot_be_read_on_its_way(home: Home) -> None:
                 seen.append(text)
                 return text
 
-        def accept(door):
-            fd, address = door._accept()
+        def accept(listener):
+            fd, address = listener._accept()
             return Tapped(fileno=fd), address
 
         socket.socket.accept = accept
@@ -38,13 +38,13 @@ def test_strangers_are_not_served(home: Home) -> None:
         import socket
         import sys
         import rtrain
-        from rtrain._remote import _hub
+        from rtrain._remote import _call_runs
         from rtrain._remote._channel import ChannelError, dial
         from rtrain._remote._cipher import Identity
 
         rtrain.init(num_cpus=1)
-        hub = _hub.hub()
-        host, _, port = hub.address.rpartition(":")
+        call_runs = _call_runs.call_runs()
+        host, _, port = call_runs.address.rpartition(":")
 
         @rtrain.remote
         class Actor:
@@ -53,7 +53,7 @@ def test_strangers_are_not_served(home: Home) -> None:
 
         actor = Actor.remote()
         print(rtrain.get(actor.one.remote()))
-        for slot in ("0" * 16, *hub._slots):
+        for slot in ("0" * 16, *call_runs._slots):
             try:
                 dial((host, int(port)), slot, Identity(sys.argv[1]), 5)
             except ChannelError as error:
@@ -76,11 +76,11 @@ def test_a_worker_of_an_earlier_version_is_named_as_the_cause(home: Home) -> Non
     """A worker that connects as version 0.1.0 did: TLS 1.2 from the first byte, then its own address."""
     out = home.script("""
         import rtrain
-        from rtrain._remote import _hub
+        from rtrain._remote import _call_runs
 
         rtrain.init(num_cpus=1)
         remote_call = rtrain.remote(lambda: 1)
-        job = _hub.Hub.submit
+        job = _call_runs.CallRuns.submit
         EARLIER = (
             "import os, socket, ssl, rtrain.train\\n"
             "bytes.fromhex(os.environ['RTRAIN_REMOTE_KEY'])\\n"
@@ -92,17 +92,17 @@ def test_a_worker_of_an_earlier_version_is_named_as_the_cause(home: Home) -> Non
             "    context.wrap_socket(socket.create_connection((host, int(port)))).close()\\n"
             "except OSError:\\n"
             "    pass\\n"
-            "door = socket.create_server(('127.0.0.1', 0))\\n"
-            "rtrain.train.report({'rtrain_remote_address': '127.0.0.1:%d' % door.getsockname()[1]})\\n"
-            "door.accept()[0].close()\\n"
-            "door.accept()\\n"
+            "listener = socket.create_server(('127.0.0.1', 0))\\n"
+            "rtrain.train.report({'rtrain_remote_address': '127.0.0.1:%d' % listener.getsockname()[1]})\\n"
+            "listener.accept()[0].close()\\n"
+            "listener.accept()\\n"
         )
 
-        def submit(hub, slot):
+        def submit(call_runs, slot):
             slot.job["entrypoint"] = [slot.job["entrypoint"][0], "-c", EARLIER]
-            return job(hub, slot)
+            return job(call_runs, slot)
 
-        _hub.Hub.submit = submit
+        _call_runs.CallRuns.submit = submit
         try:
             rtrain.get(remote_call.remote(), timeout=60)
         except rtrain.exceptions.WorkerCrashedError as error:

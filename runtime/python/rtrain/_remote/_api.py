@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Protocol, overload
 
 from rtrain import _arguments
 from rtrain._lazy import public_in
-from rtrain._remote import _hub
+from rtrain._remote import _call_runs
 from rtrain._remote._actors import _names
 from rtrain._remote._actors._handle import ActorHandle, ActorMethod
 from rtrain._remote._actors._slot import ActorSlot
+from rtrain._remote._call_runs import Slot
 from rtrain._remote._calls import Call
 from rtrain._remote._errors import GetTimeoutError
 from rtrain._remote._generator import ObjectRefGenerator, Stream
-from rtrain._remote._hub import Slot
 from rtrain._remote._methods import STREAMING, is_async, is_generator, methods_of
 from rtrain._remote._options import Options, plain_name, run_name
 from rtrain._remote._pools import _start as _pools
@@ -68,26 +68,26 @@ class RemoteFunction:
         try:
             return get(refs[0], timeout=seconds)
         except GetTimeoutError:
-            slot.hub.let_go(slot)
+            slot.call_runs.let_go(slot)
             slot.died(f"it took longer than {seconds} s")
             raise
 
     def _started(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[Slot, list[ObjectRef]]:
         slot = self._slot(arguments, named)
-        refs = [ObjectRef(slot.what, _hub.checker(slot)) for _ in range(int(self._options.num_returns or 1))]
+        refs = [ObjectRef(slot.what, _call_runs.checker(slot)) for _ in range(int(self._options.num_returns or 1))]
         for ref in refs:
             ref._cancel = _pools.canceller_of_run(slot)
         slot.call(Call("function", slot.what, self._function, arguments, named, refs))
         slot.end()
-        slot.hub.submit(slot)
+        slot.call_runs.submit(slot)
         return slot, refs
 
     def _generator(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> ObjectRefGenerator:
         slot = self._slot(arguments, named)
-        stream = Stream(slot.what, self._options._generator_backpressure_num_objects, _hub.checker(slot))
+        stream = Stream(slot.what, self._options._generator_backpressure_num_objects, _call_runs.checker(slot))
         slot.call(Call("function", slot.what, self._function, arguments, named, [stream.ended], stream=stream))
         slot.end()
-        slot.hub.submit(slot)
+        slot.call_runs.submit(slot)
         return ObjectRefGenerator(stream)
 
     def _slot(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> Slot:
@@ -97,7 +97,7 @@ class RemoteFunction:
         _arguments.check("rtrain.remote", self._options.repetitions(), _arguments.NAMED_CALL)
         what = f"{getattr(self._function, '__name__', 'function')}()"
         job = self._options.job(self._options.name or run_name(what), actor=False, function=plain_name(what))
-        return Slot(what, actor=False, job=job, hub=_hub.hub())
+        return Slot(what, actor=False, job=job, call_runs=_call_runs.call_runs())
 
     def __call__(self, *_: Any, **__: Any) -> Any:
         raise TypeError(f"{self.__name__} is remote: call {self.__name__}.remote(...), and rtrain.get its value")  # type: ignore[attr-defined]
@@ -138,16 +138,16 @@ class RemoteClass:
         raise ValueError(f"an actor of this program has the name {name!r} already: get_actor finds it, or get_if_exists=True")
 
     def _made(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> ActorHandle:
-        options, what, hub = self._options, self._kind.__name__, _hub.hub()
+        options, what, call_runs = self._options, self._kind.__name__, _call_runs.call_runs()
         methods = methods_of(self._kind)
         limits = {"max_task_retries": options.max_task_retries, "max_pending_calls": options.max_pending_calls}
         fields = {"concurrency": options.max_concurrency, "is_async": is_async(self._kind)}
         job = options.job(options.name or run_name(what), actor=True, function=plain_name(what))
-        slot = ActorSlot(what, actor=True, job=job, hub=hub, max_restarts=options.max_restarts, options=fields)
+        slot = ActorSlot(what, actor=True, job=job, call_runs=call_runs, max_restarts=options.max_restarts, options=fields)
         target = (self._kind, methods, limits)
         slot.construct(Call("construct", f"{what}()", target, arguments, named, [ObjectRef(f"{what}()")]))
         slot.held()
-        hub.submit(slot)
+        call_runs.submit(slot)
         return ActorHandle(slot, methods, limits)
 
     def __call__(self, *_: Any, **__: Any) -> Any:
@@ -206,15 +206,15 @@ def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
     """
     if not isinstance(actor, ActorHandle):
         raise TypeError(f"rtrain.kill takes an actor's handle, not {type(actor).__name__}")
-    slot, hub = actor._slot, actor._slot.hub_of_process()
+    slot, call_runs = actor._slot, actor._slot.call_runs_of_process()
     if not no_restart:
         slot.restart()
         return
     try:
-        hub.stop_run(slot)
+        call_runs.stop_run(slot)
     finally:
         slot.died("it was killed")
-    hub.until_gone(slot)
+    call_runs.until_gone(slot)
 
 
 def _as_remote(target: Any, options: Options) -> RemoteFunction | RemoteClass:

@@ -1,4 +1,4 @@
-"""A part of this process that the hub notifies, although it imports the hub: the pools of remote functions."""
+"""A part of this process that `CallRuns` notifies, although it imports `CallRuns`: the pools of remote functions."""
 
 from __future__ import annotations
 

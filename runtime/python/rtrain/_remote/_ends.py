@@ -1,4 +1,4 @@
-"""Small parts of the hub: why a run has ended, the messages about runs, and where workers reach this process."""
+"""Small parts of `CallRuns`: why a run has ended, the messages about runs, and where workers reach this process."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class Stream:
         self._ahead = ahead or AHEAD
         self._lock = threading.Lock()
         self._items: deque[ObjectRef] = deque()
-        self._received = self._taken = self._told = 0
+        self._received = self._taken = self._acknowledged = 0
         self._number = 0
         self._worker: Worker | None = None
         self._closed = self._completes = False
@@ -49,7 +49,7 @@ class Stream:
         """Returns the fields of the call's message: a repeated call leaves out the items that have arrived."""
         with self._lock:
             self._number, self._worker = number, worker
-            self._told = self._taken
+            self._acknowledged = self._taken
             return {"ahead": self._ahead, "taken": self._taken, "skip": self._received, "closed": self._closed}
 
     def arrived(self, index: int, parts: Sequence[Part]) -> None:
@@ -87,9 +87,9 @@ class Stream:
                 return None
             ref = self._items.popleft()
             self._taken += 1
-            tell = self._taken - self._told >= max(1, self._ahead // 2)
+            tell = self._taken - self._acknowledged >= max(1, self._ahead // 2)
             if tell:
-                self._told = self._taken
+                self._acknowledged = self._taken
         if tell:
             self._tell_taken(self._taken)
         return ref

@@ -61,16 +61,16 @@ def _find_driver(slot: str, identity: Identity) -> Channel:
             is_refused = is_refused and isinstance(error, ConnectionRefusedError)
     within_s = _BE_DIALLED_REFUSED_S if is_refused else _BE_DIALLED_S
     here = os.environ.get("MASTER_ADDR") or "127.0.0.1"
-    with socket.create_server((here, 0), family=socket.AF_INET6 if ":" in here else socket.AF_INET) as door:
-        door.settimeout(within_s)
-        address = f"{here}:{door.getsockname()[1]}"
+    with socket.create_server((here, 0), family=socket.AF_INET6 if ":" in here else socket.AF_INET) as listener:
+        listener.settimeout(within_s)
+        address = f"{here}:{listener.getsockname()[1]}"
         import rtrain.train
 
         rtrain.train.report({"rtrain_remote_address": address})
         deadline = time.monotonic() + within_s
         while time.monotonic() < deadline:
             try:
-                return answer(door.accept()[0], {slot: identity}.get)[1]
+                return answer(listener.accept()[0], {slot: identity}.get)[1]
             except TimeoutError:
                 break
             except ChannelError as error:

@@ -16,14 +16,14 @@ from typing import Any
 
 from rtrain import _closing
 from rtrain._http import HeadError, NotFound, Unreachable, part
-from rtrain._remote import _hub
+from rtrain._remote import _call_runs
 from rtrain._remote._actors._slot import CallsOfActor
+from rtrain._remote._call_runs import ENDED, PLACED_ANEW, CallRuns
 from rtrain._remote._calls import Call
 from rtrain._remote._channel import SLOT_CHARACTERS, dial
 from rtrain._remote._cipher import Identity
 from rtrain._remote._ends import cause
 from rtrain._remote._errors import TaskCancelledError
-from rtrain._remote._hub import ENDED, PLACED_ANEW, Hub
 
 ADDRESS = "remote-address"  # value of the run: where its worker listens for holders of handles
 HOLDERS = "holders of it".ljust(SLOT_CHARACTERS)  # the slot that they dial
@@ -42,7 +42,7 @@ class Borrowed(CallsOfActor):
     over: bool = False  # all calls are answered, and no handle is left
 
     def call(self, call: Call) -> None:
-        self.hub_of_process()
+        self.call_runs_of_process()
         super().call(call)
         self._reach()
 
@@ -52,12 +52,12 @@ class Borrowed(CallsOfActor):
             if self.channel is None and not self.reaching and not self.calls:
                 self.over = True
 
-    def hub_of_process(self) -> Hub:
-        """Returns this process's hub, which is made when the first call needs it."""
-        if self.hub is None:
-            self.hub = _hub.hub()
+    def call_runs_of_process(self) -> CallRuns:
+        """Returns this process's `CallRuns`, which is made when the first call needs it."""
+        if self.call_runs is None:
+            self.call_runs = _call_runs.call_runs()
             _closing.before_shutdown(close)
-        return self.hub
+        return self.call_runs
 
     def is_held(self) -> bool:
         """Returns true while this process has a handle or calls that are not answered."""
@@ -94,7 +94,7 @@ class Borrowed(CallsOfActor):
     def _look_for_worker(self) -> None:
         pause, waiting = 0.05, threading.Event()
         refused_since = 0.0  # the time since which the worker has not answered at the address that it has published
-        while not self.dead and not self.hub._closed:
+        while not self.dead and not self.call_runs._closed:
             if self.address and self._dialled(self.address):
                 return
             try:
@@ -119,15 +119,15 @@ class Borrowed(CallsOfActor):
 
     def _look(self) -> str:
         """Returns the worker's address; "" while there is none. A run that has ended fails all calls."""
-        run = self.hub.head.get(f"/v1/runs/{part(self.run_id)}")
+        run = self.call_runs.head.get(f"/v1/runs/{part(self.run_id)}")
         if run["state"] in ENDED:
-            self.died(cause(self.hub.head, run))
+            self.died(cause(self.call_runs.head, run))
             return ""
         if run["state"] in PLACED_ANEW:
             self.unavailable("its worker was ended, and the actor waits for another one")
             return ""
         with contextlib.suppress(NotFound):
-            content = self.hub.head.content(f"/v1/runs/{part(self.run_id)}/values/{ADDRESS}")
+            content = self.call_runs.head.content(f"/v1/runs/{part(self.run_id)}/values/{ADDRESS}")
             with contextlib.suppress(ValueError, KeyError, TypeError):  # no value of rtrain
                 value = json.loads(content)
                 if value["attempt"] == run["attempt"]:
@@ -157,7 +157,7 @@ def borrowed(given: dict[str, Any]) -> Borrowed:
     with _lock:
         slot = _slots.get(given["id"])
         if slot is None or slot.ending or slot.dead:
-            nobody: Any = None  # the hub is made for the first call
+            nobody: Any = None  # `CallRuns` is made for the first call
             slot = Borrowed(given["what"], True, {}, nobody, name=given["id"], run_id=given["run"])
             slot.identity, slot.address = Identity(given["key"]), given["address"]
             _slots[given["id"]] = slot

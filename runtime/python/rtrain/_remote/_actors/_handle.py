@@ -6,7 +6,7 @@ import dataclasses
 import weakref
 from typing import Any
 
-from rtrain._remote import _hub, _travel
+from rtrain._remote import _call_runs, _travel
 from rtrain._remote._actors._borrowed import Borrowed, borrowed
 from rtrain._remote._actors._slot import ActorSlot
 from rtrain._remote._calls import Call
@@ -96,7 +96,7 @@ class ActorMethod:
         most = limits["max_pending_calls"]
         if most > 0 and slot.pending() >= most:
             raise PendingCallsLimitExceeded(f"{what}: {most} calls of this process are not answered (max_pending_calls)")
-        check = _hub.checker(slot)
+        check = _call_runs.checker(slot)
         stream = Stream(what, options.ahead, check) if options.num_returns == STREAMING else None
         refs = [stream.ended] if stream else [ObjectRef(what, check) for _ in range(int(options.num_returns))]
         call = Call("method", what, self._name, arguments, named, refs, stream=stream, repeated_for=options.repeated_for())

@@ -19,13 +19,13 @@ from typing import Any
 from rtrain import _closing
 from rtrain._http import HeadError, NotFound, part
 from rtrain._lazy import public_in
-from rtrain._remote import _hub, _values
+from rtrain._remote import _call_runs, _values
 from rtrain._remote._actors._handle import ActorHandle, arrived
 from rtrain._remote._actors._slot import ActorSlot
+from rtrain._remote._call_runs import ENDED
 from rtrain._remote._channel import Channel, ChannelError, dial
 from rtrain._remote._cipher import own_identity
 from rtrain._remote._ends import name_of_asker
-from rtrain._remote._hub import ENDED
 
 _DIAL_S = 5.0
 Key = tuple[str, str]  # namespace and name
@@ -44,7 +44,7 @@ class _Named:
             slot = self.own()
             return None if slot is None or slot.ending or slot.dead else arrived(*self.given)
         try:
-            state = _hub.hub().head.get(f"/v1/runs/{part(self.given[0]['run'])}")["state"]
+            state = _call_runs.call_runs().head.get(f"/v1/runs/{part(self.given[0]['run'])}")["state"]
         except NotFound:
             return None
         return None if state in ENDED else arrived(*self.given)
@@ -71,7 +71,7 @@ def get_actor(name: str, namespace: str | None = None) -> ActorHandle:
 
 def list_named_actors(all_namespaces: bool = False) -> list[Any]:
     """Returns the names of this program's living actors; with `all_namespaces` dicts of `name` and `namespace`."""
-    keys: list[Key] = _listed() if _is_driver() else _ask({"op": "list"}, None)
+    keys: list[Key] = _listed() if _is_driver() else _request({"op": "list"}, None)
     return [{"namespace": space, "name": name} for space, name in keys] if all_namespaces else [name for _, name in keys]
 
 
@@ -79,7 +79,7 @@ def find(name: str, namespace: str | None) -> ActorHandle | None:
     """Returns a handle of the actor with the name; None if there is none."""
     key = (namespace or "", name)
     if not _is_driver():
-        there: ActorHandle | None = _ask({"op": "find", "key": key}, None)
+        there: ActorHandle | None = _request({"op": "find", "key": key}, None)
         return there
     with _lock:
         entry = _named.get(key)
@@ -95,7 +95,7 @@ def add(name: str, namespace: str | None, handle: ActorHandle) -> bool:
     """Gives the actor a name. Returns false if another one has it."""
     key = (namespace or "", name)
     if not _is_driver():
-        return bool(_ask({"op": "add", "key": key}, handle))
+        return bool(_request({"op": "add", "key": key}, handle))
     if find(name, namespace) is not None:
         return False
     slot = handle._slot
@@ -122,7 +122,7 @@ _channel: Channel | None = None
 _asking = threading.Lock()  # one question at a time
 
 
-def _ask(question: dict[str, Any], handle: ActorHandle | None) -> Any:
+def _request(question: dict[str, Any], handle: ActorHandle | None) -> Any:
     """Sends a question to the process that made this one, and returns the answer."""
     global _channel
     parts = _values.pack(handle, "the handle of an actor")
@@ -184,6 +184,6 @@ def _in_a_child() -> None:
 
 
 os.register_at_fork(after_in_child=_in_a_child)
-_hub.answer_names = answer
+_call_runs.answer_names = answer
 public_in("rtrain", get_actor)
 public_in("rtrain.util", list_named_actors)

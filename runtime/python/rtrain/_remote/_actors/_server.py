@@ -19,8 +19,8 @@ from rtrain import _on_cpu
 from rtrain._http import Head, HeadError, part
 from rtrain._remote import _current, _printed, _values, _worker
 from rtrain._remote._actors._callers import Caller, Message
-from rtrain._remote._actors._door import Door
 from rtrain._remote._actors._exit import ActorExit
+from rtrain._remote._actors._listener import HoldersListener
 from rtrain._remote._channel import Channel, Part
 from rtrain._remote._cipher import own_identity
 from rtrain._remote._options import RESTARTS
@@ -37,7 +37,7 @@ class ActorServer:
         self._lock = threading.Lock()
         self._instance: Any = None
         identity = own_identity()
-        self._door = Door(identity, self._connected) if identity is not None else None
+        self._listener = HoldersListener(identity, self._connected) if identity is not None else None
         self._printed = _printed.PrintedLines(channel) if os.environ.get(_printed.VARIABLE) else None
 
     def first_message(self) -> Message | None:
@@ -147,18 +147,18 @@ class ActorServer:
 
     def _listen(self) -> None:
         """Listens for holders of the handle, and writes and sends the address."""
-        if self._door is None or not self._door.open():
+        if self._listener is None or not self._listener.open():
             return
-        self.maker.tell({"op": "listening", "address": self._door.address})
-        self._door.publish()
+        self.maker.tell({"op": "listening", "address": self._listener.address})
+        self._listener.publish()
 
     def listen(self) -> str:
         """Listens for holders of the handle, and returns the address."""
-        assert self._door is not None
-        if self._door.open():
-            self.maker.tell({"op": "listening", "address": self._door.address})
-            threading.Thread(target=self._door.publish, daemon=True, name="rtrain publish").start()
-        return self._door.address
+        assert self._listener is not None
+        if self._listener.open():
+            self.maker.tell({"op": "listening", "address": self._listener.address})
+            threading.Thread(target=self._listener.publish, daemon=True, name="rtrain publish").start()
+        return self._listener.address
 
     def _description(self, head: dict[str, Any]) -> dict[str, Any]:
         """Returns what the handle of this actor has, for `get_runtime_context().current_actor`."""

@@ -14,10 +14,10 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any
 
+from rtrain._remote._call_runs import CallRuns, Slot
 from rtrain._remote._calls import Call
 from rtrain._remote._channel import Channel
 from rtrain._remote._errors import ActorUnavailableError
-from rtrain._remote._hub import Hub, Slot
 from rtrain._remote._refs import ObjectRef, settled
 
 
@@ -79,8 +79,8 @@ class CallsOfActor(Slot):
         with self.changed:
             return sum(call.op == "method" for call in (*self.calls, *self.sent.values(), *self.under_way))
 
-    def hub_of_process(self) -> Hub:
-        return self.hub
+    def call_runs_of_process(self) -> CallRuns:
+        return self.call_runs
 
     def _raised(self, call: Call, head: dict[str, Any], parts: list[bytearray]) -> None:
         cause = head.get("kinds", ())
@@ -132,7 +132,7 @@ class ActorSlot(CallsOfActor):
             self.lost()  # the new worker connected before the loss of the first one was noticed
         if self.restarting:
             self.restarting = False
-            why = self.hub.why_ended(self)
+            why = self.call_runs.why_ended(self)
             print(f"rtrain: {self.what} is constructed again: {why}", file=sys.stderr, flush=True)
             self.unavailable(f"{why}; the actor is constructed again")
         super().connected(channel)
@@ -172,4 +172,4 @@ class ActorSlot(CallsOfActor):
     def _raised(self, call: Call, head: dict[str, Any], parts: list[bytearray]) -> None:
         super()._raised(call, head, parts)
         if call.op == "construct" and self.max_restarts:
-            self.hub.let_go(self)  # an object that cannot be constructed is not constructed again
+            self.call_runs.let_go(self)  # an object that cannot be constructed is not constructed again

@@ -9,8 +9,8 @@ from typing import Any
 
 from rtrain import _where
 from rtrain._remote import _printed
+from rtrain._remote._call_runs import CallRuns
 from rtrain._remote._cipher import own_identity
-from rtrain._remote._hub import Hub
 from rtrain._remote._pools._slot import Owner, PoolSlot
 
 WORKER = "rtrain._remote._pools._worker"
@@ -21,8 +21,8 @@ _OF_THE_WORKER = ("RTRAIN_WORKER_SOCKET", "RTRAIN_WORKER_KEY")
 class LentSlot(PoolSlot):
     """The slot of such a process. It has no run of its own."""
 
-    def __init__(self, owner: Owner, job: dict[str, Any], hub: Hub) -> None:
-        super().__init__(owner, "call", job, hub)
+    def __init__(self, owner: Owner, job: dict[str, Any], call_runs: CallRuns) -> None:
+        super().__init__(owner, "call", job, call_runs)
         self._process: subprocess.Popen[bytes] | None = None
         self._pid = os.getpid()
         self.ends = True  # there is no run that the head could stop
@@ -30,10 +30,14 @@ class LentSlot(PoolSlot):
         self.submitting.set()
 
     def start(self) -> None:
-        self.hub.add(self)
+        self.call_runs.add(self)
         environment = {name: value for name, value in os.environ.items() if name not in _OF_THE_WORKER}
         environment |= self.job.get("env", {})
-        environment |= {"RTRAIN_REMOTE_SLOT": self.name, "RTRAIN_REMOTE_DRIVER": self.hub.address, "RTRAIN_REMOTE_LENT": "1"}
+        environment |= {
+            "RTRAIN_REMOTE_SLOT": self.name,
+            "RTRAIN_REMOTE_DRIVER": self.call_runs.address,
+            "RTRAIN_REMOTE_LENT": "1",
+        }
         if _where.shows_prints():
             environment[_printed.VARIABLE] = "1"
         try:

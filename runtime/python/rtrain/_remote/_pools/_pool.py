@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 from rtrain._http import Conflict, HeadError, NotFound, part
 from rtrain._remote import _calls
+from rtrain._remote._call_runs import CallRuns
 from rtrain._remote._errors import TaskCancelledError, WorkerCrashedError, task_error
-from rtrain._remote._hub import Hub
 from rtrain._remote._options import run_name
 from rtrain._remote._pools._call import PoolCall, when_done
 from rtrain._remote._pools._lent import LentSlot
@@ -41,9 +41,9 @@ class Registry(Protocol):
 
 
 class Pool:
-    def __init__(self, registry: Registry, hub: Hub, job: dict[str, Any], cpus: float | None, limits: Limits) -> None:
+    def __init__(self, registry: Registry, call_runs: CallRuns, job: dict[str, Any], cpus: float | None, limits: Limits) -> None:
         """cpus: the CPUs of a call if this process may lend them, None otherwise."""
-        self.hub = hub
+        self.call_runs = call_runs
         self.job = job
         self.cpus = cpus
         self.lock = threading.RLock()
@@ -135,7 +135,7 @@ class Pool:
                 if now - since > _SILENT_S and (slot := self._slots.get(name)) is not None:
                     del self._silent[name]
                     slot.is_stopped_here = True
-                    self._registry.soon(lambda slot=slot: self.hub.let_go(slot))  # type: ignore[misc]
+                    self._registry.soon(lambda slot=slot: self.call_runs.let_go(slot))  # type: ignore[misc]
             for name, by in list(self._forced.items()):
                 if now >= by:
                     del self._forced[name]
@@ -196,7 +196,7 @@ class Pool:
     def _send_yields(self, slot: PoolSlot, *, yields: bool) -> None:
         """Sends the head whether the run yields. A worker that does not yield gets calls after the head's answer."""
         try:
-            self.hub.head.post(f"/v1/runs/{part(slot.run_id)}/yields", {"yields": yields})
+            self.call_runs.head.post(f"/v1/runs/{part(slot.run_id)}/yields", {"yields": yields})
         except NotFound:  # a head of an earlier version, or the run was removed
             slot.can_yield = False
             with self.lock:
@@ -221,13 +221,13 @@ class Pool:
 
     def _new_slot(self) -> PoolSlot:
         what = next((self._calls[task.number].what for task in self._plan.queue if task.number in self._calls), "call")
-        slot = PoolSlot(self, what, {**self.job, "name": run_name(what)}, self.hub)
+        slot = PoolSlot(self, what, {**self.job, "name": run_name(what)}, self.call_runs)
         self._slots[slot.name] = slot
         self._plan.starting(slot.name, time.monotonic())
         return slot
 
     def _start_lent(self) -> None:
-        slot = LentSlot(self, self.job, self.hub)
+        slot = LentSlot(self, self.job, self.call_runs)
         self._slots[slot.name] = slot
         self._plan.starting(slot.name, time.monotonic(), is_lent=True)
         self._registry.soon(slot.start)
@@ -235,7 +235,7 @@ class Pool:
     def _start(self, slot: PoolSlot) -> None:
         """Submits the slot's run. Raises HeadError if the head refuses it."""
         if not slot.is_needless:
-            self.hub.submit(slot)
+            self.call_runs.submit(slot)
         if slot.is_needless:
             self._drop(slot)
 
@@ -269,7 +269,7 @@ class Pool:
             self._registry.soon(lambda: self._drop(slot))
 
     def _drop(self, slot: PoolSlot) -> None:
-        self.hub.let_go(slot)
+        self.call_runs.let_go(slot)
         slot.died("its pool needs no further worker")
 
     # -- what workers do -----------------------------------------------------------------------------------------------
@@ -421,13 +421,13 @@ class Pool:
 
     def _kind_of_last_end(self, slot: PoolSlot) -> str:
         with contextlib.suppress(HeadError):
-            attempts = self.hub.head.items(f"/v1/runs/{part(slot.run_id)}/attempts")
+            attempts = self.call_runs.head.items(f"/v1/runs/{part(slot.run_id)}/attempts")
             ended = [attempt for attempt in attempts if attempt["state"] in (*_ENDED, "LOST")]
             return str((ended[-1].get("cause_kind") if ended else "") or "")
         return ""
 
     def _cause_of_last_end(self, slot: PoolSlot) -> tuple[str, bool]:
-        return self.hub.why_ended(slot), self._end_is_counted(slot)
+        return self.call_runs.why_ended(slot), self._end_is_counted(slot)
 
     # -- what others see -----------------------------------------------------------------------------------------------
     def running(self, slot: PoolSlot) -> str:
@@ -464,12 +464,12 @@ class Pool:
 
     def check(self) -> None:
         """Fails the calls if the connection to the cluster was ended while a caller waits for a ref."""
-        if self.hub._closed and self._closed is None:
+        if self.call_runs._closed and self._closed is None:
             self.close(TaskCancelledError("the connection to the cluster was ended"))
 
     # -- the end -------------------------------------------------------------------------------------------------------
     def close(self, error: TaskCancelledError) -> None:
-        """Fails all calls that no worker has. The hub has ended the workers."""
+        """Fails all calls that no worker has. `CallRuns` has ended the workers."""
         with self.lock:
             self._closed = error
             failed = [call for call in list(self._calls.values()) if self._over(call)]

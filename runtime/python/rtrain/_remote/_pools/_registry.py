@@ -16,9 +16,9 @@ from typing import Any
 
 from rtrain import _runtime_env
 from rtrain._remote import _blocked
+from rtrain._remote._call_runs import CallRuns
 from rtrain._remote._code import WorkingDir
 from rtrain._remote._errors import TaskCancelledError
-from rtrain._remote._hub import Hub
 from rtrain._remote._options import CPUS, Options
 from rtrain._remote._pools import _current
 from rtrain._remote._pools._lent import WORKER
@@ -31,9 +31,9 @@ _SLOWEST_TICK_S = 1.0
 
 
 class Registry:
-    def __init__(self, hub: Hub) -> None:
-        self._hub = hub
-        self._code = WorkingDir(hub.head)
+    def __init__(self, call_runs: CallRuns) -> None:
+        self._call_runs = call_runs
+        self._code = WorkingDir(call_runs.head)
         self._lock = threading.Lock()
         self._pools: dict[str, Pool] = {}
         self._keys: dict[tuple[Any, ...], tuple[Options, Pool]] = {}  # a pool for options in one environment
@@ -44,7 +44,7 @@ class Registry:
         self._names = _names()
         self._limits = _limits()
         self._lends = _cpus_to_lend()
-        hub.attached.append(self)
+        call_runs.attached.append(self)
         _current.set_children(self._cancel_children)
         if self._lends is not None:
             _blocked.listen(self._blocked)
@@ -65,7 +65,7 @@ class Registry:
         with self._lock:
             if text not in self._pools:
                 limits = replace(self._limits, calls_most=calls_most)
-                self._pools[text] = Pool(self, self._hub, job, self._cpus_of(options, digest), limits)
+                self._pools[text] = Pool(self, self._call_runs, job, self._cpus_of(options, digest), limits)
             self._keys[key] = options, self._pools[text]  # the options stay, so that no others have their id
             return self._pools[text]
 
@@ -101,7 +101,7 @@ class Registry:
             for call in pool.children_of(parent):
                 pool.cancel(call, force=force, recursive=True)
 
-    # -- for the hub ---------------------------------------------------------------------------------------------------
+    # -- for CallRuns ---------------------------------------------------------------------------------------------------
     def make_room(self, slot: object) -> None:
         """Ends idle workers of other pools, as a run of this process waits for resources."""
         if isinstance(slot, PoolSlot) and not slot.owner.waits():
@@ -193,8 +193,8 @@ def _in_a_child() -> None:
 os.register_at_fork(after_in_child=_in_a_child)
 
 
-def registry(hub: Hub) -> Registry:
-    """Returns the registry of the hub's process."""
+def registry(call_runs: CallRuns) -> Registry:
+    """Returns the registry of this process."""
     with _making:
-        known = next((attached for attached in hub.attached if isinstance(attached, Registry)), None)
-        return known or Registry(hub)
+        known = next((attached for attached in call_runs.attached if isinstance(attached, Registry)), None)
+        return known or Registry(call_runs)

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from rtrain._remote import _printed
+from rtrain._remote._call_runs import CallRuns, Slot
 from rtrain._remote._channel import Channel, ChannelError, Part
-from rtrain._remote._hub import Hub, Slot
 from rtrain._remote._pools._call import PoolCall
 
 _FUNCTIONS_MOST = 500  # functions that a worker keeps
@@ -34,13 +34,13 @@ class Owner(Protocol):
 class PoolSlot(Slot):
     """A slot whose worker executes calls of its pool, one after the other."""
 
-    def __init__(self, owner: Owner, what: str, job: dict[str, Any], hub: Hub) -> None:
-        super().__init__(what, actor=False, job=job, hub=hub)
+    def __init__(self, owner: Owner, what: str, job: dict[str, Any], call_runs: CallRuns) -> None:
+        super().__init__(what, actor=False, job=job, call_runs=call_runs)
         self.owner = owner
         self.last_run: dict[str, Any] = {}  # the head's newest answer about the run
         self.is_needless = False  # the pool has removed it from its plan
         self.is_expected_to_end = False  # a call was cancelled by force, or the run gave way while it was idle
-        self.can_yield = False  # the head may be told that the worker is idle
+        self.can_yield = False  # true: the run was submitted with `yields`, and the head has the route that switches it
         self.is_stopped_here = False  # as its worker sent nothing, or a call was cancelled by force
         self._outbox: deque[list[PoolCall] | dict[str, Any]] = deque()
         self._functions: OrderedDict[int, None] = OrderedDict()  # that the worker has, the least recently used first
@@ -129,16 +129,16 @@ class PoolSlot(Slot):
 
     def stop(self) -> None:
         """Ends the worker by force."""
-        self.hub.let_go(self)
+        self.call_runs.let_go(self)
 
     def check(self) -> None:
-        """Finds out whether the worker has ended, where the head does not know it."""
+        """Looks whether the worker's process has ended. Does nothing for a run of its own, whose end the head records."""
 
     def lost_channel(self) -> None:
-        self.hub.wake()  # the head has the cause
+        self.call_runs.wake()  # the head has the cause
 
-    # -- from the hub ----------------------------------------------------------------------------------------------------
-    def asks(self) -> dict[str, Any]:
+    # -- from CallRuns ----------------------------------------------------------------------------------------------------
+    def submission_fields(self) -> dict[str, Any]:
         return {"yields": False}  # a head of an earlier version ignores it
 
     def seen(self, run: dict[str, Any]) -> None:

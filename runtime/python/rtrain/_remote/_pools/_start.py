@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from rtrain._lazy import public_in
-from rtrain._remote import _hub
+from rtrain._remote import _call_runs
+from rtrain._remote._call_runs import Slot
 from rtrain._remote._errors import TaskCancelledError
-from rtrain._remote._hub import Slot
 from rtrain._remote._options import Options
 from rtrain._remote._pools import _current
 from rtrain._remote._pools._call import Code, PoolCall, Retries
@@ -22,8 +22,8 @@ def start(code: Code, options: Options, arguments: tuple[Any, ...], named: dict[
     """Starts a call in a pool and returns its refs. Raises HeadError and TypeError like `remote`."""
     code.check(arguments, named)
     with _current.shielded():
-        hub = _hub._hub or _hub.hub()  # a hub is there while the process is connected
-        pool = registry(hub).pool(options)
+        call_runs = _call_runs._call_runs or _call_runs.call_runs()  # it is there while the process is connected
+        pool = registry(call_runs).pool(options)
         what = f"{getattr(code.function, '__name__', 'function')}()"
         refs = [ObjectRef(what, pool.check) for _ in range(int(options.num_returns or 1))]
         call = PoolCall(what, code, arguments, named, refs, retries_of(options), parent=_current.number)
@@ -43,7 +43,7 @@ def canceller_of_run(slot: Slot) -> Callable[[bool, bool], None]:
     """Returns the function that cancels a call with a run of its own: it stops the run."""
 
     def cancel(force: bool, recursive: bool) -> None:
-        slot.hub.let_go(slot)
+        slot.call_runs.let_go(slot)
         slot.died("it was cancelled", TaskCancelledError)
 
     return cancel

@@ -20,7 +20,7 @@ def check(call: ReportCall, elsewhere: Elsewhere | None, facts: Facts, *, valida
 
 
 def _check_elsewhere(call: ReportCall) -> None:
-    """Raises ValueError if the loop wants to store the files itself, although the run's files lie on another file
+    """Raises ValueError if the loop stores the files itself, although the run's files lie on another file
     system.
     """
     if call.upload_fn is not None or call.upload is CheckpointUploadMode.NO_UPLOAD:

@@ -1,11 +1,12 @@
-"""The driver's side: one `Slot` for each run that does a remote call or holds an object, and the `Hub` that they meet at.
+"""The driver's side: one `Slot` for each run that does a remote call or holds an object, and the `CallRuns` that they meet at.
 
     .remote() ── submits a run with one worker ──► queued, placed, started like any other
         │                                              │ dials this process (or reports where it listens, and is dialled)
         └── call ──────── channel, TLS ───────────────►│ performs
             ref  ◄──────────────── result ─────────────┘ the run ends: SUCCEEDED, or FAILED with the traceback as its cause
 
-While a slot has no worker the hub asks the head how its run is; a run that ended without an answer settles its refs.
+While a slot has no worker, `CallRuns` requests the state of its run from the head. A run that ended without an answer settles
+its refs.
 
 A run may get a second worker: its node was drained or lost, or it gave way to a more urgent one. A function's call is sent to it
 again; an object that was constructed is gone, so its actor dies and its run is stopped.
@@ -61,7 +62,7 @@ class Slot:
     what: str
     actor: bool
     job: dict[str, Any]
-    hub: Hub
+    call_runs: CallRuns
     name: str = field(default_factory=lambda: secrets.token_hex(SLOT_CHARACTERS // 2))
     identity: Identity | None = None  # the run's certificate, from the head's answer to the submission
     submitting: threading.Event = field(default_factory=threading.Event)  # set once that answer has arrived
@@ -106,7 +107,7 @@ class Slot:
         """Uses a new worker's channel: that of the first worker, or of a replacement."""
         if self.constructed:
             channel.close()
-            self.hub.object_gone(self)
+            self.call_runs.object_gone(self)
             return
         with self.changed:
             if self.dead or self.stopping:
@@ -124,7 +125,7 @@ class Slot:
         threading.Thread(target=self._send_all, args=(channel,), daemon=True, name=f"rtrain {self.what} send").start()
         threading.Thread(target=self._receive_all, args=(channel,), daemon=True, name=f"rtrain {self.what} receive").start()
         if again:
-            print(f"rtrain: {again[0].what} starts anew: {self.hub.why_ended(self)}", file=sys.stderr, flush=True)
+            print(f"rtrain: {again[0].what} starts anew: {self.call_runs.why_ended(self)}", file=sys.stderr, flush=True)
 
     def _send_all(self, channel: Channel) -> None:
         while True:
@@ -203,7 +204,7 @@ class Slot:
                 self.changed.notify_all()
             if lost:
                 self.lost()
-            self.hub.wake()
+            self.call_runs.wake()
 
     def _noticed(self, head: dict[str, Any], parts: list[bytearray]) -> None:
         """Handles a message that is no answer: a printed line, or an item of a generator."""
@@ -261,7 +262,7 @@ class Slot:
             settled(ref, error=kind(f"{call.what}: {self.dead}"))
 
     # -- for slots of pools ------------------------------------------------------------------------------------------------
-    def asks(self) -> dict[str, Any]:
+    def submission_fields(self) -> dict[str, Any]:
         """Returns further fields of the run's submission."""
         return {}
 
@@ -282,7 +283,7 @@ class Slot:
         return self.end_sent or self.channel is None
 
 
-class Hub:
+class CallRuns:
     """Accepts workers' connections, and asks the head about runs without a worker."""
 
     def __init__(self, head: Head) -> None:
@@ -294,8 +295,8 @@ class Hub:
         self._closing = self._closed = False
         self.attached: list[Attached] = []
         here = address_towards(head.place.host_port)
-        self._door = socket.create_server((here, 0), family=socket.AF_INET6 if ":" in here else socket.AF_INET, backlog=64)
-        self.address = f"{here}:{self._door.getsockname()[1]}"
+        self._listener = socket.create_server((here, 0), family=socket.AF_INET6 if ":" in here else socket.AF_INET, backlog=64)
+        self.address = f"{here}:{self._listener.getsockname()[1]}"
         threading.Thread(target=self._accept, daemon=True, name="rtrain remote accept").start()
         threading.Thread(target=self._watch, daemon=True, name="rtrain remote watch").start()
 
@@ -312,7 +313,7 @@ class Hub:
             self._slots[slot.name] = slot
         try:
             body = {"job": job, "key": slot.name, "new": True, "secrets": secret_values, "code_sha256": self._code.digest()}
-            body |= {"session": SESSION, "channel": True, **slot.asks()}
+            body |= {"session": SESSION, "channel": True, **slot.submission_fields()}
             submitted = self.head.post("/v1/runs", body)
             slot.seen(submitted)
             slot.run_id = submitted["run_id"]
@@ -397,7 +398,7 @@ class Hub:
         """
         self._closing = True
         self._wake.set()
-        self._door.close()
+        self._listener.close()
         with self._lock:
             slots = list(self._slots.values())
         by_force = [slot for slot in slots if slot.needs_stop()]
@@ -411,16 +412,16 @@ class Hub:
                 channel.close()
         for attached in self.attached:
             attached.close()
-        self._until_told([slot for slot in slots if slot not in by_force])
+        self._until_end_received([slot for slot in slots if slot not in by_force])
 
     def leave(self) -> None:
-        """Leaves the hub in a forked child: the calls stay with the parent. Locks that missing threads may hold are
+        """Closes this process's copies in a forked child: the calls stay with the parent. Locks that missing threads may hold are
         replaced. Connections are closed on this side only, so that workers notice the parent's end even if the child lives
         on.
         """
         self._closing = self._closed = True
         self._lock = threading.Lock()
-        self._door.close()
+        self._listener.close()
         for attached in self.attached:
             attached.leave()
         for slot in list(self._slots.values()):
@@ -430,7 +431,7 @@ class Hub:
                 channel.leave()
             slot.died(f"it belongs to process {os.getppid()}, which this one was forked from", TaskCancelledError)
 
-    def _until_told(self, slots: list[Slot]) -> None:
+    def _until_end_received(self, slots: list[Slot]) -> None:
         deadline = time.monotonic() + _SENT_WITHIN_S
         for slot in slots:
             with slot.changed:
@@ -448,7 +449,7 @@ class Hub:
 
     # -- threads -----------------------------------------------------------------------------------------------------------
     def _accept(self) -> None:
-        accept_all(self._door, self._identity_of, self._answered)
+        accept_all(self._listener, self._identity_of, self._answered)
 
     def _identity_of(self, name: str) -> Identity | None:
         """Returns the identity of a slot. A worker may dial before the head's answer to its submission has arrived."""
@@ -550,25 +551,25 @@ class Hub:
             slot.died(text)
 
 
-_hub: Hub | None = None
+_call_runs: CallRuns | None = None
 _making = threading.Lock()
 
 
-def hub() -> Hub:
-    """Returns this process's hub; connects to the cluster if needed."""
-    global _hub
+def call_runs() -> CallRuns:
+    """Returns this process's `CallRuns`; connects to the cluster if needed."""
+    global _call_runs
     _where.ensure()
     with _making:
-        if _hub is None:
-            _hub = Hub(Head(Head.current().place, patience_s=_PATIENCE_S))
+        if _call_runs is None:
+            _call_runs = CallRuns(Head(Head.current().place, patience_s=_PATIENCE_S))
             _closing.before_shutdown(close)
-        return _hub
+        return _call_runs
 
 
 def close() -> None:
-    global _hub
+    global _call_runs
     with _making:
-        ended, _hub = _hub, None
+        ended, _call_runs = _call_runs, None
     if ended is not None:
         ended.close()
 
@@ -577,9 +578,9 @@ atexit.register(close)
 
 
 def _in_a_child() -> None:
-    global _hub, _making
+    global _call_runs, _making
     _making = threading.Lock()
-    left, _hub = _hub, None
+    left, _call_runs = _call_runs, None
     if left is not None:
         left.leave()
 
@@ -588,10 +589,10 @@ os.register_at_fork(after_in_child=_in_a_child)
 
 
 def checker(slot: Slot) -> Callable[[], None]:
-    """Returns a function that fails the slot's calls if the hub was closed while a caller waits for a ref."""
+    """Returns a function that fails the slot's calls if `CallRuns` was closed while a caller waits for a ref."""
 
     def check() -> None:
-        if slot.hub._closed and not slot.dead:
+        if slot.call_runs._closed and not slot.dead:
             slot.died("the connection to the cluster was ended", TaskCancelledError)
 
     return check

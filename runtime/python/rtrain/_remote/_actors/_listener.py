@@ -18,7 +18,7 @@ _PUBLISHED_WITHIN_S = 120.0
 _AGAIN_S = 1.0
 
 
-class Door:
+class HoldersListener:
     """Listens once it was opened. `use` gets each channel, in a thread of its own."""
 
     def __init__(self, identity: Identity, use: Callable[[Channel], None]) -> None:
