@@ -280,7 +280,8 @@ def test_ctrl_c_stops_the_run(cluster, driver, tmp_path):
     _, err = process.communicate(timeout=240)
     assert process.returncode != 0
     assert "KeyboardInterrupt" in err
-    assert f"stopping {name}" in err
+    # The second sentence comes if the signal arrived before the driver had read the answer to its request.
+    assert f"stopping {name}" in err or f"{name} is being stopped" in err
     assert cluster.json("describe", name)["state"] == "STOPPED"
 
 

@@ -121,10 +121,10 @@ class Submission:
         if job["name"] != self.name:
             job["name"] = self.name
             payload.parts["trainer"] = self._dumps(self._rest(), "the trainer")
+        # Parsing the program's modules takes time, so it comes before the request: from then on Ctrl-C stops the run.
+        hint = "" if _where.has_own_cluster() else _missing_variables.hint(job)
         run = self._submit(job, payload.to_bytes())
-        self.warnings = [str(warning) for warning in run.get("warnings") or []]
-        if not _where.has_own_cluster() and (hint := _missing_variables.hint(job)):
-            self.warnings.append(hint)
+        self.warnings = [str(warning) for warning in run.get("warnings") or []] + ([hint] if hint else [])
         return self._known(run)
 
     def _known(self, run: dict[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from rtrain import _arguments
+from rtrain import _arguments, _where
 from rtrain._cluster._view import head, nodes
 from rtrain._http import NotFound, part
 from rtrain._lazy import public_in
@@ -205,7 +205,7 @@ def is_job(run: dict[str, Any]) -> bool:
 def _listed(
     address: str | None, timeout: int, rows: Callable[[], Iterable[S]], filters: Iterable[Filter], limit: int | None
 ) -> list[S]:
-    _check_address(address, timeout)
+    _connect(address, timeout)
     checked = [_checked(given) for given in filters]
     fitting = [row for row in rows() if all((str(row.get(name)) == str(value)) == equal for name, equal, value in checked)]
     return fitting if limit is None else fitting[:limit]
@@ -217,11 +217,18 @@ def _checked(given: Sequence[Any]) -> tuple[str, bool, Any]:
     return given[0], given[1] == "=", given[2]
 
 
-def _check_address(address: str | None, timeout: int) -> None:
-    if address not in (None, "auto", head().place.address):
-        raise ValueError(f"this process is connected to {head().place.address}: call rtrain.init({address!r}) before")
+def _connect(address: str | None, timeout: int) -> None:
+    """Connects this process to the cluster at `address`, as `rtrain.init` does, unless it is connected already. Raises
+    ValueError if it is connected to another cluster.
+    """
     if timeout <= 0:
         raise ValueError(f"timeout is {timeout!r}; it is a number of seconds above 0")
+    if not _where.is_initialized():
+        _where.init(address)
+    elif address not in (None, "auto", head().place.address):
+        raise ValueError(
+            f"this process is connected to {head().place.address}: call rtrain.shutdown() and rtrain.init({address!r}) before"
+        )
 
 
 def _runs(kind: str | None) -> list[dict[str, Any]]:
@@ -230,7 +237,7 @@ def _runs(kind: str | None) -> list[dict[str, Any]]:
 
 
 def _run(name: str, address: str | None, timeout: int) -> dict[str, Any] | None:
-    _check_address(address, timeout)
+    _connect(address, timeout)
     try:
         run: dict[str, Any] = head().get(f"/v1/runs/{part(name)}")
     except NotFound:
