@@ -129,7 +129,7 @@ def test_tasks_actors_and_nodes_are_listed_and_counted(home: Home) -> None:
         "['ALIVE'] 127.0.0.1 []",
         "True",
     ]
-    assert other.endswith("call rtrain.init('10.0.0.1:1') before") and wrong.startswith("a filter is a tuple")
+    assert other.endswith("call rtrain.shutdown() and rtrain.init('10.0.0.1:1') before") and wrong.startswith("a filter is a tuple")
 
 
 def test_a_client_submits_jobs_and_follows_them(home: Home) -> None:
