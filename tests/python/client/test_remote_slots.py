@@ -299,10 +299,10 @@ def test_the_cluster_knows_why_a_call_failed_before_its_driver_does(monkeypatch)
 def test_a_side_that_fell_silent_is_noticed_after_half_a_minute() -> None:
     run, opened = Identity(channels.RUN), []
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener = threading.Thread(target=lambda: opened.append(answer(listener.accept()[0], {"s" * 16: run}.get)[1]))
-        listener.start()
+        answering = threading.Thread(target=lambda: opened.append(answer(listener.accept()[0], {"s" * 16: run}.get)[1]))
+        answering.start()
         opened.append(dial(listener.getsockname(), "s" * 16, run, 60.0))
-        listener.join()
+        answering.join()
     for channel in opened:
         asked = {
             name: channel._socket.getsockopt(socket.IPPROTO_TCP, getattr(socket, f"TCP_KEEP{name}"))
