@@ -121,10 +121,12 @@ class Submission:
         if job["name"] != self.name:
             job["name"] = self.name
             payload.parts["trainer"] = self._dumps(self._rest(), "the trainer")
-        # Parsing the program's modules takes time, so it comes before the request: from then on Ctrl-C stops the run.
-        hint = "" if _where.has_own_cluster() else _missing_variables.hint(job)
+        # Parsing the program's modules takes time. It is done before the request, since Ctrl-C has to stop the run after it.
+        # The hint is printed at once: it is made only once, and would be lost if the head refused the request.
+        if not _where.has_own_cluster() and (hint := _missing_variables.hint(job)):
+            say(f"{self.name}: {hint}")
         run = self._submit(job, payload.to_bytes())
-        self.warnings = [str(warning) for warning in run.get("warnings") or []] + ([hint] if hint else [])
+        self.warnings = [str(warning) for warning in run.get("warnings") or []]
         return self._known(run)
 
     def _known(self, run: dict[str, Any]) -> dict[str, Any]:
